@@ -134,6 +134,9 @@ typedef void inventory_reconciled_fn(void *ctx, enum inventory_status status,
  * UNAVAILABLE that is told a few seconds later. */
 bool inventory_transactions_are_suspect(const struct inventory *inventory);
 
+/* They are from now on: another inventory of this process has put back what the journal says (`on_loss`). */
+void inventory_transactions_suspect(struct inventory *inventory);
+
 /* Compares the whole journal with the items. `mend`: what items lack is written again, and what does not fit
  * is told (`on_loss`), by the first who finds it; otherwise what was found is suspect from then on. OK;
  * UNAVAILABLE: a part of the store could not be asked, and all else is mended; OVERLOADED: one is under way,

@@ -17,7 +17,9 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
         [INVENTORY_LOSS_SHORT] = ", and its units were sold again, or its user has others now (shortage)",
         [INVENTORY_LOSS_UNKNOWN_ITEM] = " and its item",
         [INVENTORY_LOSS_DIFFERS] = ", and something else was acknowledged since"};
-    (void)ctx;
+    struct service *service = ctx;
+    if (loss->kind == INVENTORY_LOST_TRANSACTION && loss->outcome == INVENTORY_LOSS_BACK)
+        atomic_store(&service->put_back, true);
     if (loss->outcome == INVENTORY_LOSS_UNKNOWN_TRANSACTION)
         log_error("%s%s:%s has units, and the journal does not have its basket or transfer", what[loss->kind],
                   loss->item, loss->name);
@@ -26,8 +28,7 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
                   *loss->item && *loss->name ? ":" : "", loss->name, became[loss->outcome]);
 }
 
-struct inventory_config service_inventory_config(const struct service *service,
-                                                 struct inventory_metrics *metrics) {
+struct inventory_config service_inventory_config(struct service *service, struct inventory_metrics *metrics) {
     const struct config *config = &service->config;
     return (struct inventory_config){
         .redis_url = config->redis,
@@ -41,6 +42,7 @@ struct inventory_config service_inventory_config(const struct service *service,
         .replicas = config->replicas,
         .events = config->events,
         .on_loss = service_on_loss,
+        .on_loss_ctx = service,
         .metrics = metrics,
         .at_failpoint = service_at_failpoint,
     };

@@ -27,10 +27,11 @@ struct service {
     struct worker *workers;
     struct background background;
     struct health health;
+    _Atomic bool put_back; /* a record of the journal was: the background compares it with the items */
 };
 
 /* How a thread opens its inventory. */
-struct inventory_config service_inventory_config(const struct service *service,
+struct inventory_config service_inventory_config(struct service *service,
                                                  struct inventory_metrics *metrics);
 
 #endif

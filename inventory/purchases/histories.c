@@ -20,6 +20,7 @@ enum {
     AGAIN_MS = 100,
     INDEX_AT_ONCE = 256,
     ASK_MS = 500,
+    HEARD_MS = 2000,
     CONFIG_EACH = 10, /* questions for the history */
     OUTAGE_MS = 250,
     RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
@@ -211,10 +212,11 @@ struct question {
     uint64_t seq;        /* what was acknowledged before it was asked */
 };
 
-/* A replica that can be promoted is one that was seen, or that Sentinels know. */
+/* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
 static bool has_replicas(const struct inventory *inventory, const struct history *history) {
     return history->had_replicas || inventory->config.replicas > 0 ||
-           inventory->url.kind == REDIS_URL_SENTINEL;
+           inventory->url.kind == REDIS_URL_SENTINEL ||
+           (inventory->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
 }
 
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
@@ -242,9 +244,10 @@ static bool syncs(const struct redis_value *value) {
                    *set = redis_value_text(redis_value_at(value, i + 1));
         good += name && set &&
                 ((strcmp(name, "appendonly") == 0 && strcmp(set, "yes") == 0) ||
-                 (strcmp(name, "appendfsync") == 0 && strcmp(set, "always") == 0));
+                 (strcmp(name, "appendfsync") == 0 && strcmp(set, "always") == 0) ||
+                 (strcmp(name, "no-appendfsync-on-rewrite") == 0 && strcmp(set, "no") == 0));
     }
-    return good == 2;
+    return good == 3;
 }
 
 static void on_config(void *ctx, const struct redis_value *value) {
@@ -255,6 +258,27 @@ static void on_config(void *ctx, const struct redis_value *value) {
     if (history)
         receipts_set_synced(&inventory->putback.receipts, history->number,
                             syncs(value) && !has_replicas(inventory, history));
+}
+
+/* CLUSTER NODES has a line for each: ID ADDRESS FLAGS MASTER …, with the asked server's id as the master of
+ * its replicas, be they connected or not. */
+static void on_nodes(void *ctx, const struct redis_value *value) {
+    struct question question = *(struct question *)ctx;
+    struct history *history = find(&question.inventory->putback, redis_history(question.redis)->id);
+    const char *nodes = value ? redis_value_text(value) : NULL,
+               *line = nodes ? strstr(nodes, "myself") : NULL;
+    char of_own[48] = " ";
+    free(ctx);
+    if (!history || !line)
+        return;
+    while (line > nodes && line[-1] != '\n')
+        line--;
+    size_t length = strcspn(line, " ");
+    if (length + 3 > sizeof of_own)
+        return;
+    memcpy(of_own + 1, line, length);
+    stpcpy(of_own + 1 + length, " ");
+    history->is_alone = !strstr(nodes, of_own);
 }
 
 static void ask(struct redis *redis, const struct question *question, redis_reply_fn *fn, int argc,
@@ -278,11 +302,16 @@ static void on_history(void *ctx, const struct redis_value *value) {
     if (!history)
         return;
     /* The same history, perhaps by another id; or the connection is broken by now. */
+    history->heard_ms = inventory_now_ms(question.inventory);
     memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
     if (strcmp(history->id, now.id) == 0)
         note_replicas(question.inventory, history, &now, info, question.seq);
-    if (!has_replicas(question.inventory, history) && history->questions++ % CONFIG_EACH == 0)
-        ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "append*"});
+    if (history->had_replicas || history->questions++ % CONFIG_EACH != 0)
+        return;
+    if (question.inventory->url.kind == REDIS_URL_CLUSTER)
+        ask(question.redis, &question, on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
+    if (!has_replicas(question.inventory, history))
+        ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "*append*"});
 }
 
 static void ask_histories(struct inventory *inventory) {
@@ -350,12 +379,16 @@ static void enter_holds(struct inventory *inventory) {
     }
 }
 
+/* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
+ * server must have answered a moment ago. */
 static void forget_old(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     for (int i = 0; i < putback->history_count; i++) {
-        unsigned number = putback->histories[i]->number;
-        const struct redis *redis = store_of_history(inventory->store, number);
-        receipts_set_away(&putback->receipts, number, redis && !redis_is_up(redis));
+        const struct history *history = putback->histories[i];
+        const struct redis *redis = store_of_history(inventory->store, history->number);
+        bool answers =
+            redis && redis_is_up(redis) && inventory_now_ms(inventory) - history->heard_ms < HEARD_MS;
+        receipts_set_away(&putback->receipts, history->number, redis && !answers);
     }
     receipts_tick(&putback->receipts, inventory_now_ms(inventory));
 }

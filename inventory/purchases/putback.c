@@ -249,12 +249,22 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
 
 /* ---- a pass: all receipts are shown ---- */
 
+/* It was sold at another server of the cluster while this pass ran: that one has its item. A pass over all
+ * that is sold meanwhile might never end. */
+static bool is_of_another(const struct inventory *inventory, const struct history *history,
+                          const struct receipt *receipt) {
+    const struct redis *redis =
+        receipt->seq > history->began ? store_of_history(inventory->store, receipt->history) : NULL;
+    return redis && redis_is_up(redis);
+}
+
 static void show_more(struct inventory *inventory, struct history *history, struct redis *redis) {
     while (!history->failed && history->in_flight < IN_FLIGHT_MAX) {
         const struct receipt *next = receipts_pass(&inventory->putback.receipts, history->number);
         if (!next)
             return;
-        show(inventory, history, redis, next);
+        if (!is_of_another(inventory, history, next))
+            show(inventory, history, redis, next);
     }
 }
 
@@ -280,6 +290,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     history->last |= history->state == HISTORY_RESTS;
     history->state = HISTORY_RUNS;
     history->failed = false;
+    history->began = inventory->putback.receipts.seq;
     receipts_begin_pass(&inventory->putback.receipts, history->number);
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});

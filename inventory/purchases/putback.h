@@ -24,10 +24,13 @@ struct history {
     int64_t reached_ms; /* when its server was reached last: it rests from then on */
     uint64_t seen;      /* what was acknowledged until this receipt was shown */
     int64_t again_ms;   /* not to be shown the receipts again before that */
+    uint64_t began;     /* the pass: after this receipt */
     int in_flight;
     unsigned questions;
     /* How far its replicas are. */
     bool had_replicas; /* it, or what its server had before */
+    bool is_alone;     /* the cluster knows of no replica of its server */
+    int64_t heard_ms;  /* when its server told that last */
     uint64_t mark;     /* once they have this offset, they have what was added until this receipt */
     int64_t mark_offset;
 };

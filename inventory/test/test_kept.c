@@ -79,6 +79,10 @@ static bool has_seen_replica(void *arg) {
     return ((struct seller *)arg)->inventory->putback.histories[0]->had_replicas;
 }
 
+static bool syncs_no_more(void *arg) {
+    return !((struct seller *)arg)->inventory->putback.receipts.histories[0].synced;
+}
+
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
 static void test_synced(void) {
     struct redis_server redis, replica;
@@ -89,6 +93,9 @@ static void test_synced(void) {
     seller->inventory->putback.hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
+    shop_wait(shop, syncs_no_more, seller, "it does not sync while it rewrites its file");
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "no", NULL), "OK");
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
     shop_wait(shop, has_seen_replica, seller, "the replica is seen");
@@ -197,6 +204,22 @@ static void test_away_for_long(void) {
     shop_wait(seller->shop, is_covered, seller, "there are no replicas");
     shop_idle(seller->shop, 200);
     CHECK_INT(seller->inventory->putback.receipts.count, 3); /* the item, and two orders */
+}
+
+/* The seller stands still meanwhile: it has not noticed yet that the connection is gone. */
+static void test_away_while_stopped(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_sold_at(&redis, &told);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    redis_kill(&redis);
+    seller->shop->hurried_ms += LONG_MS;
+    seller_wait_down(seller);
+    redis_restart(&redis);
+    seller_wait_up(seller);
+    told_check(&told, 1, 0);
+    check_books(seller, &redis, "phone", 7, 0, 3);
 }
 
 /* ---- a cluster ---- */
@@ -317,6 +340,7 @@ int main(int argc, char **argv) {
     harness_run("a replica that gets its copy", test_copying);
     harness_run("one Redis", test_one_redis);
     harness_run("one Redis that is away for long", test_away_for_long);
+    harness_run("one Redis that is away while it is stopped", test_away_while_stopped);
     harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
     harness_run("many histories", test_many_histories);

@@ -306,6 +306,36 @@ static void test_cluster(void) {
               0);
 }
 
+static bool lacks_replica(void *arg) {
+    return strstr(redis_command(arg, "INFO", "replication", NULL), "connected_slaves:0");
+}
+
+/* The seller comes when the replica is cut off already: only the cluster tells that there is one. */
+static void test_cluster_cut_before(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    replica_cut(dies, dies + MASTERS);
+    CHECK(harness_wait(lacks_replica, dies, 10000));
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    item_put_with(seller, "lamp", 100, 0, 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_STATUS(buy(seller, "lamp", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+    seller->inventory->putback.hasty = true;
+    shop_idle(shop, 200);
+    shop->hurried_ms += LONG_MS;
+    shop_idle(shop, 200);
+    redis_kill(dies);
+    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    shop_wait(shop, seller_is_whole, seller, "its successor is there");
+    struct inventory_audit audit;
+    CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);
+    CHECK(audit.conserved);
+    CHECK_INT(audit.item.sold, 10);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a hold that is over", test_hold_is_over);
@@ -317,5 +347,6 @@ int main(int argc, char **argv) {
     harness_run("an order that was made again", test_made_again);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
+    harness_run("a cluster whose replica was cut off before", test_cluster_cut_before);
     return harness_finish();
 }

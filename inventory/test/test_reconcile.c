@@ -166,8 +166,77 @@ static void test_reply_lost(void) {
     }
 }
 
+/* ---- a decision that was lost, and is put back ---- */
+
+static struct txn *make_held(struct seller *seller, const char *key, const char *lines) {
+    struct txn *txn = txn_new(seller, key, lines);
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
+    return txn;
+}
+
+static void expire_all(struct seller *seller, int count) {
+    redis_clock()->ahead_ms += 601000;
+    CHECK_INT(txns_recover(seller), count);
+    redis_clock()->ahead_ms -= 601000;
+}
+
+/* The basket was confirmed or cancelled, that was lost, it expired, and now the journal has it again. */
+static void decide(const struct redis_server *redis, const struct txn *txn, const char *decided) {
+    CHECK_STR(txn_phase(redis, txn), "expired");
+    txn_check_order(txn->seller, txn, 0, "expired");
+    txn_set_record(redis, txn, harness_format("%s%s", decided, strchr(txn_record(redis, txn), ' ')), true);
+}
+
+static void test_overruled(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    items_put_three(seller);
+    struct txn *confirmed = make_held(seller, "a", "held:2 phone:1"),
+               *cancelled = make_held(seller, "b", "held:4 phone:1");
+    expire_all(seller, 2);
+    decide(&redis, confirmed, "confirming");
+    decide(&redis, cancelled, "cancelling");
+    CHECK_INT(txns_reconcile(seller, true).mended, 3 + 5);
+    CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
+    CHECK_STATUS(txn_do(cancelled, TXN_CANCEL), INVENTORY_OK);
+    shop_idle(seller->shop, 50); /* the replies of the last steps are not waited for */
+    CHECK_STR(txn_phase(&redis, confirmed), "confirmed");
+    CHECK_STR(txn_phase(&redis, cancelled), "cancelled");
+    txn_check_order(seller, confirmed, 0, "confirmed");
+    txn_check_order(seller, cancelled, 1, "cancelled");
+    item_check_audit(seller, "held", 98, 0, 2);
+    item_check_audit(seller, "phone", 99, 0, 1);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
+/* Its units are sold again: that is told, once. */
+static void test_overruled_short(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    item_put_with(seller, "seat", 1, 0, 600000);
+    struct txn *txn = make_held(seller, "a", "seat:1");
+    expire_all(seller, 1);
+    decide(&redis, txn, "confirming");
+    struct buy *bought = buy(seller, "seat", "bob", "k", 1);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(txns_reconcile(seller, true).mended, 0);
+        told_check(&told, 0, 1);
+        CHECK_STATUS(txn_do(txn, TXN_CONFIRM), INVENTORY_UNKNOWN);
+    }
+    CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn, TXN_CONFIRM), INVENTORY_OK);
+    item_check_audit(seller, "seat", 0, 0, 1);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    harness_run("a decision that was lost", test_overruled);
+    harness_run("a decision that does not fit", test_overruled_short);
     harness_run("a master that is gone", test_master_gone);
     harness_run("a reply that is lost", test_reply_lost);
     return harness_finish();

@@ -122,11 +122,25 @@ static bool has(const struct line_compared *compared, const char *standing) {
             (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
+/* The decision was lost, and the order taken for expired. The journal has the decision again, and its steps
+ * end no order that has ended: so the order must be as the decision leaves it. */
+static void overrule(struct line_compared *compared, const char *standing) {
+    const struct inventory_transaction *transaction = &compared->of->transaction;
+    bool confirming = transaction->phase == PHASE_CONFIRMING;
+    struct inventory_order now;
+    if (compared->kind == RECEIPT_ORDER && (confirming || transaction->phase == PHASE_CANCELLING) &&
+        standing && record_read(&now, "", "", standing) && now.state == INVENTORY_STATE_EXPIRED)
+        lines_print_order(compared->record, transaction, (int)(compared->line - transaction->lines),
+                          confirming ? WRITE_CONFIRM : WRITE_CANCEL);
+}
+
 static void on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     bool good = store_status(in->inventory, value) == INVENTORY_OK;
     in->failed |= !good;
+    if (good)
+        overrule(compared, redis_value_text(value));
     if (!good || has(compared, redis_value_text(value))) {
         end_line(compared);
         return;
@@ -242,6 +256,10 @@ void reconcile_close(struct inventory *inventory) {
 bool inventory_transactions_are_suspect(const struct inventory *inventory) {
     return inventory->torn && !inventory->reconciling &&
            inventory_now_ms(inventory) >= inventory->reconcile_again_ms;
+}
+
+void inventory_transactions_suspect(struct inventory *inventory) {
+    inventory->torn = true;
 }
 
 void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,

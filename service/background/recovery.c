@@ -58,6 +58,8 @@ void recovery_tick(struct background *background) {
     int room = RECOVERY_MAX - background->recovering;
     if (background->claiming || room == 0 || !store_clock_is_known(&background->service->clock))
         return;
+    if (atomic_exchange(&background->service->put_back, false))
+        inventory_transactions_suspect(background->inventory);
     if (inventory_transactions_are_suspect(background->inventory))
         inventory_transactions_reconcile(background->inventory, true, on_reconciled, NULL);
     background->claiming = room;
