@@ -103,6 +103,8 @@ enum inventory_loss_outcome {
     INVENTORY_LOSS_NOTED,        /* the same, and another one has told it */
     INVENTORY_LOSS_UNKNOWN_ITEM, /* its item is lost too */
     INVENTORY_LOSS_DIFFERS,      /* something else was acknowledged since, and stands */
+    /* It was made again, and both stand: the units of a transfer were sold before it was undone. */
+    INVENTORY_LOSS_TWICE,
     /* It stands, and its basket or transfer is lost: only an audit tells this. */
     INVENTORY_LOSS_UNKNOWN_TRANSACTION,
     INVENTORY_LOSS_OUTCOMES

@@ -16,7 +16,8 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
     static const char *const became[] = {
         [INVENTORY_LOSS_SHORT] = ", and its units were sold again, or its user has others now (shortage)",
         [INVENTORY_LOSS_UNKNOWN_ITEM] = " and its item",
-        [INVENTORY_LOSS_DIFFERS] = ", and something else was acknowledged since"};
+        [INVENTORY_LOSS_DIFFERS] = ", and something else was acknowledged since",
+        [INVENTORY_LOSS_TWICE] = ", and it was made again: both stand, since its units were sold"};
     struct service *service = ctx;
     if (loss->kind == INVENTORY_LOST_TRANSACTION && loss->outcome == INVENTORY_LOSS_BACK)
         atomic_store(&service->put_back, true);

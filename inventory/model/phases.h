@@ -27,8 +27,10 @@ enum line_write {
     WRITE_CONFIRM,
     WRITE_CANCEL,
     WRITE_EXPIRE,
-    WRITE_SELL,  /* a debit that sells at once: of a naive basket */
-    WRITE_DISOWN /* undoes all that was done, since the journal has another attempt */
+    WRITE_SELL, /* a debit that sells at once: of a naive basket */
+    /* Undoes all that was done, since the journal has another attempt; of a transfer only what was received.
+     */
+    WRITE_DISOWN
 };
 
 /* All phases, and how each goes on. */

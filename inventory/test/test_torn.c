@@ -224,6 +224,126 @@ static void test_made_twice(void) {
     CHECK(txns_audit_all(other).conserved);
 }
 
+/* What the journal has of it after the failover: an attempt that is not decided, or is being undone. */
+static void set_phase(const struct txn *of, const char *phase, const char *record, bool open) {
+    txn_set_record(&pair.replica, of, harness_format("%s%s", phase, strchr(record, ' ')), open);
+}
+
+/* A transfer that was acknowledged, lost and made again by another seller. Both attempts stand, and the
+ * first one is not undone until `decide` lets the journal say that the other one is decided. */
+struct twice {
+    struct seller *late, *other;
+    struct txn *lost, *again;
+    const char *record; /* of the second attempt */
+};
+
+static void make_twice(struct twice *twice, int phones_sold) {
+    open_pair(&twice->late, &twice->other);
+    items_put_three(twice->late);
+    pair_cut(&pair);
+    twice->lost = txn_new(twice->late, "t", "phone:3 lamp:3");
+    CHECK_STATUS(txn_do(twice->lost, TXN_MAKE), INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(twice->other);
+    seller_wait_up(twice->other);
+    twice->other->fence = 6;
+    twice->again = txn_new(twice->other, "t", "phone:3 lamp:3");
+    CHECK_STATUS(txn_do(twice->again, TXN_MAKE), INVENTORY_OK);
+    shop_idle(twice->other->shop, 50); /* the reply of the last step is not waited for */
+    CHECK_STR(txn_phase(&pair.replica, twice->again), "confirmed");
+    twice->record = harness_format("%s", txn_record(&pair.replica, twice->again));
+    set_phase(twice->again, "intent", twice->record, false);
+    if (phones_sold)
+        CHECK_STATUS(buy(twice->other, "phone", "bob", "phones", phones_sold)->status, INVENTORY_OK);
+    seller_wait_down(twice->late);
+    seller_wait_up(twice->late);
+    item_check_audit(twice->other, "lamp", 106, 0, 0);
+    CHECK(!has_disowned(twice->late));
+}
+
+static void decide(const struct twice *twice) {
+    set_phase(twice->again, "confirmed", twice->record, false);
+}
+
+static void check_told(int is_short, int differs, int is_twice) {
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT], is_short);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], differs);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_TWICE], is_twice);
+    CHECK_INT((int)told.metrics.shortage, is_short + differs + is_twice);
+}
+
+/* What it moved is sold before it is undone: then neither half is, and it is told once. */
+static void test_twice_and_sold(void) {
+    struct twice twice;
+    make_twice(&twice, 0);
+    CHECK_STATUS(buy(twice.other, "lamp", "bob", "lamps", 104)->status, INVENTORY_OK);
+    decide(&twice);
+    shop_wait(twice.late->shop, has_disowned, twice.late, "it cannot be undone");
+    shop_idle(twice.late->shop, 200);
+    CHECK(has_disowned(twice.late));
+    check_told(0, 0, 1);
+    item_check_audit(twice.other, "phone", 94, 0, 0);
+    item_check_audit(twice.other, "lamp", 2, 0, 104);
+    struct inventory_audit_sum sum = txns_audit_all(twice.other);
+    CHECK_INT(sum.stock, 300);
+    CHECK_INT(sum.journal.torn + sum.unbalanced + sum.shortage, 0);
+    CHECK_INT(sum.unknown, 3 + 3); /* both halves: the journal has the other attempt */
+}
+
+static void check_noted(const char *item, const char *units, const char *notes) {
+    CHECK_STR(
+        redis_command(&pair.replica, "HGET", harness_format("seckill:{%s}:item", item), "shortage", NULL),
+        units);
+    CHECK_STR(redis_command(&pair.replica, "HLEN", harness_format("seckill:{%s}:shortage", item), NULL),
+              notes);
+}
+
+/* What putback.lua notes of an attempt to take back that was lost. */
+static void note_at_receiver(const struct txn *txn) {
+    redis_command(&pair.replica, "HSET", "seckill:{lamp}:shortage", txn->transaction.nonce,
+                  harness_format("refund 3 %s", txn->transaction.id), NULL);
+    redis_command(&pair.replica, "HINCRBY", "seckill:{lamp}:item", "shortage", "3", NULL);
+}
+
+/* Its units were sold before it was put back, and that is noted until it is undone. */
+static void test_twice_and_short(void) {
+    struct twice twice;
+    make_twice(&twice, 97);
+    check_told(1, 0, 0);
+    check_noted("phone", "3", "1");
+    note_at_receiver(twice.lost);
+    decide(&twice);
+    shop_wait(twice.late->shop, has_disowned, twice.late, "it is undone");
+    check_told(1, 1, 0);
+    check_noted("phone", "0", "0");
+    check_noted("lamp", "0", "0");
+    item_check_audit(twice.other, "phone", 0, 0, 97);
+    item_check_audit(twice.other, "lamp", 103, 0, 0);
+    CHECK(txns_audit_all(twice.other).conserved);
+}
+
+/* The item that received the units does not answer: they are not given back, and it is asked again. */
+static void test_twice_and_unanswered(void) {
+    static const char restocks[] = "seckill:{lamp}:restocks", aside[] = "{lamp}:aside";
+    struct twice twice;
+    make_twice(&twice, 0);
+    redis_command(&pair.replica, "RENAME", restocks, aside, NULL);
+    redis_command(&pair.replica, "SET", restocks, "", NULL); /* a call finds another type */
+    decide(&twice);
+    shop_idle(twice.late->shop, 300);
+    CHECK(!has_disowned(twice.late));
+    CHECK_STR(harness_format("%.4s", redis_command(&pair.replica, "HGET", "seckill:{phone}:restocks",
+                                                   twice.lost->transaction.nonce, NULL)),
+              "send");
+    check_told(0, 0, 0);
+    redis_command(&pair.replica, "RENAME", aside, restocks, NULL);
+    shop_wait(twice.late->shop, has_disowned, twice.late, "it is undone");
+    check_told(0, 1, 0);
+    item_check_audit(twice.other, "phone", 97, 0, 0);
+    item_check_audit(twice.other, "lamp", 103, 0, 0);
+    CHECK(txns_audit_all(twice.other).conserved);
+}
+
 /* An attempt that was acknowledged and lost, and one of another seller, which had debited, but nobody was
  * told of it. */
 static struct txn *make_beside_an_intent(struct seller *maker, struct seller *other, const char *key,
@@ -299,11 +419,6 @@ static void test_before_an_intent(void) {
     check_beside_intents(late, made);
 }
 
-/* What the journal has of it after the failover: an attempt that is not decided, or is being undone. */
-static void set_phase(const struct txn *of, const char *phase, const char *record, bool open) {
-    txn_set_record(&pair.replica, of, harness_format("%s%s", phase, strchr(record, ' ')), open);
-}
-
 /* The decision was lost, another one undoes the attempt, and then its maker is back, who had acknowledged it.
  */
 static void test_undone(void) {
@@ -360,6 +475,9 @@ int main(int argc, char **argv) {
     harness_run("from the journal", test_from_journal);
     harness_run("told by another", test_told_by_another);
     harness_run("made twice", test_made_twice);
+    harness_run("made twice, and sold before it is undone", test_twice_and_sold);
+    harness_run("made twice, and noted as short", test_twice_and_short);
+    harness_run("made twice, and the receiver does not answer", test_twice_and_unanswered);
     harness_run("behind an intent", test_behind_an_intent);
     harness_run("before an intent", test_before_an_intent);
     harness_run("undone by another", test_undone);

@@ -2,7 +2,10 @@
  * process, which has made it again by another nonce. What the first one wrote to the items may stand, or be
  * put back. Its maker finds that the journal has another attempt (`differs`, see putback.lua), and undoes its
  * own here. If the other attempt is not decided, it waits for that; if it is given up, its own one stands
- * again. */
+ * again.
+ *
+ * The units of a transfer are taken back where they arrived, and only then given to the sender, so that none
+ * is made. If they are sold by now, both attempts stand: that is told, and not tried again. */
 #include "inventory/transactions/disown.h"
 
 #include <stdio.h>
@@ -58,7 +61,17 @@ static void tell(const struct transaction_run *run, enum inventory_loss_outcome 
 }
 
 static void on_disowned_lines(struct transaction_run *run) {
-    transaction_finish(run, run->status);
+    if (run->status == INVENTORY_SOLD_OUT) {
+        tell(run, INVENTORY_LOSS_TWICE);
+        transaction_finish(run, INVENTORY_OK);
+    } else if (run->status == INVENTORY_OK && run->write == WRITE_DISOWN &&
+               run->transaction->kind == INVENTORY_TRANSFER) {
+        lines_write(run, WRITE_ABORT, on_disowned_lines);
+    } else {
+        if (run->status == INVENTORY_OK)
+            tell(run, INVENTORY_LOSS_DIFFERS);
+        transaction_finish(run, run->status);
+    }
 }
 
 static void on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
@@ -93,7 +106,6 @@ static void on_journal(void *ctx, const struct redis_value *value) {
             transaction_finish(run, INVENTORY_PENDING);
             return;
         }
-        tell(run, INVENTORY_LOSS_DIFFERS);
         lines_write(run, WRITE_DISOWN, on_disowned_lines);
     } else {
         /* It is this one, perhaps with another decision. */

@@ -13,7 +13,9 @@
 --   disown: the same with u, and ends confirmed orders too.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
---   take-back: digest, quantity, transfer. Undoes send or receive, whichever was done. Replies {'done'} or {'sold-out', available}.
+--   take-back: digest, quantity, transfer. Undoes receive, if that was done; after it `refund` is right at the sender. Replies {'done'} or
+--     {'sold-out', available}: the units are sold by now, and nothing is undone.
+-- What is undone is not noted as a shortage any more (see putback.lua).
 -- Or any: {'stale'} | {'unknown-item'}. The first write is one that Redis refuses when out of memory, so a call is carried out whole or not at all.
 local item, orders, users, events, newest_token, restocks, shortage = unpack(KEYS)
 local streams, what, token = ARGV[1], ARGV[2], ARGV[3]
@@ -67,6 +69,14 @@ end
 
 local function add(key, field, n)
   if n ~= 0 then redis.call('HINCRBY', key, field, n) end
+end
+
+local function forget_shortage(digest)
+  local note = redis.call('HGET', shortage, digest)
+  if note then
+    redis.call('HDEL', shortage, digest)
+    add(item, 'shortage', 0 - string.match(note, ' (%d+)'))
+  end
 end
 
 local act = {}
@@ -131,12 +141,8 @@ function act.settle()
   add(item, 'available', back)
   add(item, 'returned', state == 'c' and 0 - expired or held + sold + lacking)
   if had then add(users, user, 0 - back) end
-  for i = 1, lacking > 0 and #digests or 0 do -- what putback.lua noted
-    local note = redis.call('HGET', shortage, digests[i])
-    if note then
-      redis.call('HDEL', shortage, digests[i])
-      add(item, 'shortage', 0 - string.match(note, ' (%d+)'))
-    end
+  for i = 1, lacking > 0 and #digests or 0 do
+    forget_shortage(digests[i])
   end
   return {'done', state == 'u' and back > 0 and back or nil}
 end
@@ -152,10 +158,11 @@ end
 function act.refund()
   if standing[1] then
     move('', 'refund')
-    return {'done', tonumber(ARGV[5])}
+  else
+    redis.call('HSET', restocks, ARGV[4], 'refund 0')
   end
-  redis.call('HSET', restocks, ARGV[4], 'refund 0')
-  return {'done'}
+  forget_shortage(ARGV[4])
+  return {'done', standing[1] and tonumber(ARGV[5]) or nil}
 end
 
 function act.receive()
@@ -164,9 +171,10 @@ function act.receive()
 end
 
 act['take-back'] = function()
-  if standing[1] ~= 'receive' then return act.refund() end
+  if not standing[1] then return act.refund() end
   if tonumber(ARGV[5]) > available then return {'sold-out', available} end
   move('-', 'refund')
+  forget_shortage(ARGV[4])
   return {'done'}
 end
 

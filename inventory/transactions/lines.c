@@ -14,17 +14,18 @@
 
 static const struct script line_script = {line_lua, line_lua_sha1};
 
-/* The words of line.lua, by write. A transfer writes to one of its two items at a time. */
+/* The words of line.lua, by write. A transfer writes to one of its two items at a time: what undoes it takes
+ * the units back where they arrived, and WRITE_ABORT gives them to the sender after that. */
 static const struct {
     const char *step; /* in the names of failpoints */
     const char *state;
     const char *transfer;
-    int line; /* of a transfer: its line; -1: both */
+    int line; /* of a transfer: the line that is written */
 } writes[] = {
-    [WRITE_DEBIT] = {"debit", NULL, "send", 0},        [WRITE_ABORT] = {"abort", "u", "refund", 0},
-    [WRITE_CONFIRM] = {"confirm", "c", "receive", 1},  [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
-    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},         [WRITE_SELL] = {"sell", NULL, NULL, 0},
-    [WRITE_DISOWN] = {"disown", "u", "take-back", -1},
+    [WRITE_DEBIT] = {"debit", NULL, "send", 0},       [WRITE_ABORT] = {"abort", "u", "refund", 0},
+    [WRITE_CONFIRM] = {"confirm", "c", "receive", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
+    [WRITE_EXPIRE] = {"expire", "e", NULL, 0},        [WRITE_SELL] = {"sell", NULL, NULL, 0},
+    [WRITE_DISOWN] = {"disown", "u", "take-back", 1},
 };
 
 static bool of_part(const struct transaction_part *part, int line) {
