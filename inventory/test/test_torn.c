@@ -298,11 +298,11 @@ static void check_noted(const char *item, const char *units, const char *notes) 
               notes);
 }
 
-/* What putback.lua notes of an attempt to take back that was lost. */
-static void note_at_receiver(const struct txn *txn) {
-    redis_command(&pair.replica, "HSET", "seckill:{lamp}:shortage", txn->transaction.nonce,
-                  harness_format("refund 3 %s", txn->transaction.id), NULL);
-    redis_command(&pair.replica, "HINCRBY", "seckill:{lamp}:item", "shortage", "3", NULL);
+/* As putback.lua does. */
+static void note_short(const char *item, const char *digest, const char *record, const char *units) {
+    redis_command(&pair.replica, "HSET", harness_format("seckill:{%s}:shortage", item), digest, record, NULL);
+    redis_command(&pair.replica, "HINCRBY", harness_format("seckill:{%s}:item", item), "shortage", units,
+                  NULL);
 }
 
 /* Its units were sold before it was put back, and that is noted until it is undone. */
@@ -311,7 +311,8 @@ static void test_twice_and_short(void) {
     make_twice(&twice, 97);
     check_told(1, 0, 0);
     check_noted("phone", "3", "1");
-    note_at_receiver(twice.lost);
+    note_short("lamp", twice.lost->transaction.nonce,
+               harness_format("refund 3 %s", twice.lost->transaction.id), "3"); /* taken back, and lost */
     decide(&twice);
     shop_wait(twice.late->shop, has_disowned, twice.late, "it is undone");
     check_told(1, 1, 0);
@@ -342,6 +343,41 @@ static void test_twice_and_unanswered(void) {
     item_check_audit(twice.other, "phone", 97, 0, 0);
     item_check_audit(twice.other, "lamp", 103, 0, 0);
     CHECK(txns_audit_all(twice.other).conserved);
+}
+
+/* Held baskets that were cancelled, or confirmed, and lost, and that the buyer asked another seller for. Of
+ * the cancelled one it is noted besides that it had been confirmed. */
+static void test_settled_twice(void) {
+    static const char lines[] = "phone:1 held:1";
+    struct seller *late, *other;
+    char digest[INVENTORY_DIGEST_SIZE];
+    open_pair(&late, &other);
+    items_put_three(late);
+    pair_cut(&pair);
+    struct txn *cancelled = txn_new(late, "x", lines), *confirmed = txn_new(late, "c", lines);
+    CHECK_STATUS(txn_do(cancelled, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(confirmed, TXN_MAKE), INVENTORY_OK);
+    CHECK_STATUS(txn_do(cancelled, TXN_CANCEL), INVENTORY_OK);
+    CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    other->fence = 6;
+    CHECK_STATUS(txn_make(other, "x", lines), INVENTORY_OK);
+    CHECK_STATUS(txn_make(other, "c", lines), INVENTORY_OK);
+    const char *record = harness_format("%s", txn_record(&pair.replica, cancelled));
+    set_phase(cancelled, "intent", record, false); /* not to be undone before it is noted */
+    seller_wait_down(late);
+    seller_wait_up(late);
+    lines_digest(&cancelled->transaction, 0, digest);
+    note_short("phone", digest, "c2 1 ann 1", "1");
+    set_phase(cancelled, "held", record, false);
+    shop_wait(late->shop, has_disowned, late, "its own attempts are undone");
+    check_told(0, 2, 0);
+    check_noted("phone", "0", "0");
+    item_check_audit(other, "phone", 98, 2, 0);
+    item_check_audit(other, "held", 98, 2, 0);
+    CHECK(txns_audit_all(other).conserved);
 }
 
 /* An attempt that was acknowledged and lost, and one of another seller, which had debited, but nobody was
@@ -478,6 +514,7 @@ int main(int argc, char **argv) {
     harness_run("made twice, and sold before it is undone", test_twice_and_sold);
     harness_run("made twice, and noted as short", test_twice_and_short);
     harness_run("made twice, and the receiver does not answer", test_twice_and_unanswered);
+    harness_run("settled, and made again", test_settled_twice);
     harness_run("behind an intent", test_behind_an_intent);
     harness_run("before an intent", test_before_an_intent);
     harness_run("undone by another", test_undone);

@@ -10,7 +10,7 @@
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
 --     a failover, and c takes its units anew; also of one that has expired, if it is noted as lost. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
 --     that they are lost (see putback.lua), or {'otherwise', record}.
---   disown: the same with u, and ends confirmed orders too.
+--   disown: the same with u, and ends confirmed orders too. Those that were cancelled, or expired, have no units.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
 --   take-back: digest, quantity, transfer. Undoes receive, if that was done; after it `refund` is right at the sender. Replies {'done'} or
@@ -116,7 +116,7 @@ function act.settle()
     local is_lost = was == 'e' and is_noted -- that it was confirmed before it was taken for expired
     if not was then
       records[i] = state .. string.sub(records[i], 2)
-    elseif was == 'b' or is_lost or what == 'disown' and was == 'c' then
+    elseif was == 'b' or is_lost or what == 'disown' and was ~= 'u' then
       local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
       records[i] = state .. (tonumber(version) or 1) + 1 .. rest
     elseif was == state then
@@ -128,7 +128,7 @@ function act.settle()
       lacking, noted = lacking + quantity, noted and is_noted
     elseif was == 'b' then
       held = held + quantity
-    elseif was ~= state then
+    elseif was == 'c' and state == 'u' then
       sold = sold + quantity
     end
     if is_lost then expired = expired + quantity end
@@ -141,7 +141,7 @@ function act.settle()
   add(item, 'available', back)
   add(item, 'returned', state == 'c' and 0 - expired or held + sold + lacking)
   if had then add(users, user, 0 - back) end
-  for i = 1, lacking > 0 and #digests or 0 do
+  for i = 1, (lacking > 0 or what == 'disown') and #digests or 0 do
     forget_shortage(digests[i])
   end
   return {'done', state == 'u' and back > 0 and back or nil}
