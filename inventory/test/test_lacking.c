@@ -170,6 +170,55 @@ static void test_lacking(void) {
     CHECK(txns_audit_all(seller).conserved);
 }
 
+static void lose_of_user(const struct txn *txn) {
+    CHECK(redis_integer(&redis, "HINCRBY", "seckill:{few}:users", txn->transaction.user, "-1", NULL) >= 0);
+}
+
+/* The same where units are left, but the user has bought all that the limit allows by then. */
+static void test_lacking_by_limit(void) {
+    struct inventory_order order;
+    struct seller *seller = open_one();
+    items_put_three(seller);
+    item_put_with(seller, "few", 100, 3, 600000);
+    struct txn *confirmed = txn_new(seller, "confirmed", "phone:1 few:1"),
+               *held = txn_new(seller, "held", "held:1 few:1"),
+               *late = txn_new(seller, "late", "held:1 few:1"), *all[] = {confirmed, held, late};
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(txn_do(all[i], TXN_MAKE), INVENTORY_OK);
+        if (all[i] != held)
+            CHECK_STATUS(txn_do(all[i], TXN_CONFIRM), INVENTORY_OK);
+    }
+    lose_line(confirmed, 1, "sold");
+    lose_line(held, 1, "held");
+    lose_confirm(late, 1);
+    for (int i = 0; i < 3; i++)
+        lose_of_user(all[i]);
+    set_confirming(confirmed);
+    set_confirming(late);
+    struct buy *bought = buy(seller, "few", "ann", "all", 3);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn_same(seller, confirmed), TXN_CONFIRM), INVENTORY_UNAVAILABLE); /* not told yet */
+    txns_reconcile(seller, true);
+    told_check(&told, 0, 2);
+    for (int i = 0; i < 3; i++) {
+        struct txn *again = txn_same(seller, all[i]);
+        CHECK_STATUS(txn_do(again, TXN_CONFIRM), INVENTORY_UNKNOWN);
+        CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
+        CHECK_STR(inventory_state_name(again->transaction.state), "held");
+    }
+    item_check_audit(seller, "few", 97, 3, 0);
+    CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, &order), INVENTORY_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(txn_do(txn_same(seller, all[i]), TXN_CONFIRM), INVENTORY_OK);
+        txn_check_order(seller, all[i], 1, "confirmed");
+    }
+    item_check_audit(seller, "few", 97, 0, 3);
+    CHECK_STR(redis_command(&redis, "HGET", "seckill:{few}:users", "ann", NULL), "3");
+    CHECK_STR(redis_command(&redis, "HGET", "seckill:{few}:item", "shortage", NULL), "0");
+    CHECK_STATUS(buy(seller, "few", "ann", "more", 1)->status, INVENTORY_LIMIT);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
 /* ---- a debit that is repeated ---- */
 
 static char nonce[INVENTORY_DIGEST_SIZE];
@@ -244,6 +293,7 @@ int main(int argc, char **argv) {
     harness_run("the audit of all", test_audit_all);
     harness_run("the audit of all beside transactions", test_audit_beside);
     harness_run("a line of a decision is lacking", test_lacking);
+    harness_run("a line of a decision is lacking, and the user has others", test_lacking_by_limit);
     harness_run("a debit that is repeated", test_debit_again);
     return harness_finish();
 }

@@ -352,6 +352,28 @@ static void a_master_lacks_one(void) {
     CHECK_INT(shop_buy(service.port, "c", "ann", 1, "k", NULL), 201);
 }
 
+/* A master is gone, and nothing takes its place: the others sell, and who looks is told. */
+static void a_master_is_gone(void) {
+    enum { MASTERS = 3 };
+    struct redis_cluster cluster;
+    struct seckilld service;
+    struct web_response response;
+    redis_cluster_start(&cluster, MASTERS, 0);
+    seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
+    seckilld_wait_ready(&service, 200);
+    static const char *const items[] = {"a", "b", "c"}; /* each on another master */
+    for (int i = 0; i < 3; i++)
+        shop_put(service.port, items[i], "\"stock\":100");
+    redis_kill(redis_cluster_of(&cluster, "a"));
+    struct looker looker = {service.port, "a part of the store cannot be reached"};
+    if (!harness_wait(reads_reason, &looker, 20000))
+        FAIL("/readyz does not say: %s", looker.reason);
+    shop_buy(service.port, "a", "ann", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    CHECK_INT(shop_buy(service.port, "b", "ann", 1, "k", NULL), 201);
+    CHECK_INT(shop_buy(service.port, "c", "ann", 1, "k", NULL), 201);
+}
+
 enum { ONE_MASTER_SOLD = 20 };
 
 static bool has_all_back(void *arg) {
@@ -392,5 +414,6 @@ int main(int argc, char **argv) {
     harness_run("two replicas: the sale goes on without a replica", a_replica_dies);
     harness_run("two replicas: the sale goes on without the master", the_master_dies);
     harness_run("a cluster: a master that lacks a replica is named, and the others sell", a_master_lacks_one);
+    harness_run("a cluster: a master is gone, and the others sell", a_master_is_gone);
     return harness_finish();
 }

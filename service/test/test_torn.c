@@ -1,5 +1,6 @@
 /* Baskets and transfers that a failover of the store tore are made whole again by an instance that lives, and
  * what does not fit is named in its log. */
+#include <signal.h>
 #include <string.h>
 
 #include "inventory/model/keys.h"
@@ -104,9 +105,92 @@ static void told_as_lost(void) {
     shop_close(&shop);
 }
 
+/* The journal has lost a basket, and its orders are there: nobody can confirm or cancel them, and the audit
+ * of all items names them. */
+static void unknown_to_the_journal(void) {
+    struct shop shop;
+    struct web_response made, response;
+    shop_open(&shop);
+    shop_put(shop.port, "held", "\"stock\":10,\"hold_seconds\":600");
+    shop_put(shop.port, "phone", "\"stock\":10");
+    CHECK_INT(shop_basket(shop.port, "ann", "held:1 phone:2", "k", &made), 201);
+    const char *id = shop_text(&made, "basket");
+    const char *journal = harness_format("seckill:{baskets:%u}:journal", key_part(id));
+    CHECK_INT(redis_integer(&shop.redis, "HDEL", journal, harness_format("b:%s", id), NULL), 1);
+    shop_basket_step(shop.port, id, "confirm", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-basket");
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &response), 200);
+    CHECK_INT(shop_number(&response, "unknown"), 1 + 2);
+    CHECK_INT(shop_number(&response, "torn"), 0);
+    CHECK(strstr(response.body, "\"conserved\":false"));
+    for (int line = 0; line < 2; line++) {
+        const char *order = shop_text(&made, harness_format("orders.%d.order", line));
+        seckilld_wait_log(&shop.service,
+                          harness_format("error the order %s has units, and the journal does not have its "
+                                         "basket or transfer",
+                                         order));
+        CHECK_INT(shop_order(shop.port, order, NULL, NULL), 404);
+        shop_order(shop.port, order, "cancel", &response);
+        CHECK_PROBLEM(&response, 409, "basket-order");
+    }
+    shop_close(&shop);
+}
+
+struct undone {
+    int port;
+    const char *order;
+};
+
+static bool is_undone(void *arg) {
+    const struct undone *undone = arg;
+    return shop_order(undone->port, undone->order, NULL, NULL) == 404;
+}
+
+/* A basket is lost, its maker stands still, and its buyer gets it from another instance. The maker finds that
+ * when it goes on, undoes what it made, and says so. */
+static void made_twice(void) {
+    struct pair pair;
+    struct redis_server locks;
+    struct seckilld late, other;
+    struct web_response first, second, response;
+    redis_start(&locks, NULL);
+    pair_start(&pair);
+    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
+    seckilld_start(&late, proxy_port(pair.front), "--store-timeout", "500", "--lock", lock, NULL);
+    seckilld_start(&other, proxy_port(pair.front), "--store-timeout", "500", "--lock", lock, NULL);
+    seckilld_wait_ready(&late, 200);
+    seckilld_wait_ready(&other, 200);
+    shop_put(late.port, "phone", "\"stock\":10");
+    shop_put(late.port, "lamp", "\"stock\":10");
+    pair_cut(&pair);
+    CHECK_INT(shop_basket(late.port, "ann", "phone:1 lamp:2", "k", &first), 201);
+    proc_kill(&late.proc, SIGSTOP);
+    pair_fail_over(&pair);
+    seckilld_wait_ready(&other, 503);
+    seckilld_wait_ready(&other, 200);
+    CHECK_INT(shop_basket(other.port, "ann", "phone:1 lamp:2", "k", &second), 201);
+    CHECK(!web_header(&second, "Idempotent-Replayed"));
+    CHECK_STR(shop_text(&second, "basket"), shop_text(&first, "basket"));
+    proc_kill(&late.proc, SIGCONT);
+    seckilld_wait_log(&late, harness_format("error a failover of the store lost the basket or transfer b:%s, "
+                                            "and something else was acknowledged since",
+                                            shop_text(&first, "basket")));
+    struct undone undone = {other.port, shop_text(&first, "orders.0.order")};
+    CHECK(harness_wait(is_undone, &undone, PATIENCE_MS));
+    undone.order = shop_text(&first, "orders.1.order");
+    CHECK(harness_wait(is_undone, &undone, PATIENCE_MS));
+    CHECK_INT(shop_order(other.port, shop_text(&second, "orders.1.order"), NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_audit(other.port, "phone", "sold"), 1);
+    CHECK_INT(shop_audit(other.port, "lamp", "sold"), 2);
+    CHECK_INT(shop_audit(other.port, "lamp", "available"), 8);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("made whole by another instance", made_whole);
     harness_run("a line that is told as lost", told_as_lost);
+    harness_run("unknown to the journal", unknown_to_the_journal);
+    harness_run("made twice", made_twice);
     return harness_finish();
 }
