@@ -105,6 +105,33 @@ static void told_as_lost(void) {
     shop_close(&shop);
 }
 
+static bool is_taken_back(void *arg) {
+    return shop_audit(*(const int *)arg, "rare", "shortage") == 0;
+}
+
+/* A restock leaves the note where it is; the next audit of all items has the line written again. */
+static void taken_back(void) {
+    struct shop shop;
+    struct web_response made, response;
+    shop_open(&shop);
+    shop_put(shop.port, "held", "\"stock\":10,\"hold_seconds\":600");
+    shop_put(shop.port, "rare", "\"stock\":2,\"hold_seconds\":600");
+    CHECK_INT(shop_basket(shop.port, "ann", "held:1 rare:1", "k", &made), 201);
+    const char *order = shop_text(&made, "orders.1.order");
+    lose_order(&shop.redis, shop.port, order);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, NULL), 200);
+    seckilld_wait_log(&shop.service,
+                      harness_format("error a failover of the store lost the order %s", order));
+    CHECK_INT(shop_restock(shop.port, "rare", 1, "r", NULL), 200);
+    CHECK_INT(shop_audit(shop.port, "rare", "shortage"), 1);
+    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, NULL), 200);
+    CHECK(harness_wait(is_taken_back, &shop.port, PATIENCE_MS));
+    CHECK_INT(shop_order(shop.port, order, NULL, &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "held");
+    CHECK_INT(shop_audit(shop.port, "rare", "held"), 3);
+    shop_close(&shop);
+}
+
 /* The journal has lost a basket, and its orders are there: nobody can confirm or cancel them, and the audit
  * of all items names them. */
 static void unknown_to_the_journal(void) {
@@ -190,6 +217,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("made whole by another instance", made_whole);
     harness_run("a line that is told as lost", told_as_lost);
+    harness_run("a line that is told as lost, and fits later", taken_back);
     harness_run("unknown to the journal", unknown_to_the_journal);
     harness_run("made twice", made_twice);
     return harness_finish();
