@@ -258,18 +258,17 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * stores each thread gets its own grant.
  *
  * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
- * promoted is lost, so that another owner may get the key. The fence still grows: beside it stands which
- * server raised it last, and another one (promoted, or restarted without its last writes) goes on at its
- * clock, in microseconds. One fence is given twice only if that clock is behind by almost the time for which
- * the server before it granted the key, and more than 6,000 grants are lost; or if the lock's user may not
- * use INFO, so that it is not known which server it is. Below Sentinels a failover is noticed at once:
- * they are asked four times a second, and more often if the time to live is below two seconds. Who is
- * connected to another server than the master that they name leaves it, though it may take commands for
- * another ten seconds; while they are replacing the master nothing is granted. Then all that is held is
- * verified at the new master. What it has is held as long as before; the rest is lost, and on_lost() is
- * called. In a cluster it is noticed when the grant is verified. So two owners believe in grants of one key
- * for less than a time to live. But a process that is cut off from all Sentinels together with the old master
- * goes on there, as long as that takes commands: give the servers min-replicas-to-write 1.
+ * promoted is lost, so that another owner may get the key. The fence still grows: it is the server's clock,
+ * in microseconds, or counted on where that is behind. It can be given twice, or fall, only if the new
+ * server's clock is behind the old one's by more than the failover took; or while both grant, cut off from
+ * each other (see below). Below Sentinels a failover is noticed at once: they are asked four times a second,
+ * and more often if the time to live is below two seconds. Who is connected to another server than the master
+ * that they name leaves it, though it may take commands for another ten seconds; while they are replacing the
+ * master nothing is granted. Then all that is held is verified at the new master. What it has is held as long
+ * as before; the rest is lost, and on_lost() is called. In a cluster it is noticed when the grant is
+ * verified. So two owners believe in grants of one key for less than a time to live. But a process that is
+ * cut off from all Sentinels together with the old master goes on there, as long as that takes commands: give
+ * the servers min-replicas-to-write 1.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,

@@ -17,7 +17,6 @@
 static const int64_t retry_ns = 100000000;
 /* A connection that was not used for so long is tested before it is used. */
 static const int64_t idle_ns = 50000000;
-enum { RUN_ID_SIZE = 48 };
 STAILQ_HEAD(requests, redis_request);
 
 struct redis_connection {
@@ -28,7 +27,6 @@ struct redis_connection {
     struct redis_named named;    /* its master: which server was reached last, or could not be */
     struct redis_target reached; /* that was reached last; host "": none yet */
     redisContext *hiredis;       /* NULL: not connected */
-    char run_id[RUN_ID_SIZE];    /* of the server that is connected; "": it does not tell */
     bool has_leader;             /* a thread reads, or is appointed to */
     bool writing;                /* a thread writes */
     _Atomic bool quick;          /* the last answer came within redis_dial_busy_poll_ns */
@@ -178,35 +176,13 @@ static void note_reached(struct redis_connection *connection) {
         lock_env_moved(connection->env);
 }
 
-/* False: no answer came in time. A server that refuses the question does not tell. */
-static bool ask_run_id(redisContext *hiredis, int64_t until_ns, char run_id[RUN_ID_SIZE]) {
-    static const char field[] = "\nrun_id:";
-    const char *argv[] = {"INFO", "server"};
-    redisReply *reply = redis_dial_ask(hiredis, until_ns, 2, argv);
-    if (!reply)
-        return false;
-    const char *found = reply->str ? strstr(reply->str, field) : NULL;
-    const char *value = found ? found + strlen(field) : "";
-    snprintf(run_id, RUN_ID_SIZE, "%.*s", (int)strcspn(value, "\r\n"), value);
-    freeReplyObject(reply);
-    return true;
-}
-
 /* Keeps the mutex: other callers need the connection too. */
 static bool connect_now(struct redis_connection *connection) {
-    int64_t now = lock_mono_ns();
-    if (now < connection->retry_at_ns)
+    if (lock_mono_ns() < connection->retry_at_ns)
         return false;
     char why[LOCK_ERROR_SIZE];
     connection->hiredis =
         redis_master_dial(&connection->url, connection->timeout_ms, &connection->named, why, sizeof why);
-    if (connection->hiredis &&
-        !ask_run_id(connection->hiredis, now + connection->timeout_ms * INT64_C(1000000),
-                    connection->run_id)) {
-        snprintf(why, sizeof why, "connected, but no answer came in time");
-        redisFree(connection->hiredis);
-        connection->hiredis = NULL;
-    }
     if (connection->hiredis) {
         note_reached(connection);
     } else {
@@ -419,7 +395,7 @@ void redis_connection_begin(struct redis_connection *connection, struct redis_re
     if (!connection->broken && !connection->is_replica && (connection->hiredis || connect_now(connection)) &&
         (!until_ns || has_time(connection, until_ns))) {
         call->until_ns = until_ns ? until_ns : timeout_from_now_ns(connection);
-        size_t length = redis_output_append(&connection->output, argc, argv, connection->run_id);
+        size_t length = redis_output_append(&connection->output, argc, argv);
         connection->queued += length;
         if (length > 0) {
             lock_env_count_requests(connection->env, 1);

@@ -37,11 +37,9 @@ static enum lock_status run_owner(struct redis_store *store, const char *key, co
     redis_store_key(lock, key, "");
     redis_store_key(fence, key, ":fence");
     redis_store_key(list, key, ":line");
-    const char *argv[] = {
-        NULL,   NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, redis_this_server,
-        list_ms};
+    const char *argv[] = {NULL, NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, list_ms};
     enum lock_status status =
-        redis_store_run(store, &redis_script_owner, answer, list_ms ? 11 : 10, argv, cancel);
+        redis_store_run(store, &redis_script_owner, answer, list_ms ? 10 : 9, argv, cancel);
     if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;

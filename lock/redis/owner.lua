@@ -1,25 +1,20 @@
 -- One call releases a lock, passes it on to the process that waits longest, or acquires it.
 -- KEYS  the lock, its fence, its list of waiting owners
--- ARGV  releasing: an owner, or ''; acquiring: an owner, or ''; ttl_ms; server: the run_id of this server, or '';
---       list_ms, optional: 'acquiring' waits in the list, which is kept for so long; '-1': 'releasing' leaves the list
+-- ARGV  releasing: an owner, or ''; acquiring: an owner, or ''; ttl_ms; list_ms, optional:
+--       'acquiring' waits in the list, which is kept for so long; '-1': 'releasing' leaves the list
 -- Returns, if 'acquiring' has the lock now, the last of the grant's fences; if not, -1 less the ms that its
 --       holder has left. Without 'acquiring': 1 if 'releasing' had the lock, otherwise 0
 local FENCES = 16 -- of a grant: OWNER_FENCES
 local lock, fence, list = KEYS[1], KEYS[2], KEYS[3]
-local releasing, acquiring, ttl_ms, server, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local releasing, acquiring, ttl_ms, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The last fence of the next grant. Beside it is the server that raised it last. Another one may lack the last fences:
--- it was promoted, or has lost its last writes in a crash. So it goes on at its clock, in microseconds. No fence has
--- reached that yet, since a grant takes longer than FENCES microseconds. If the clock is behind, it skips LOST fences.
-local LOST = 100000
+-- The last fence of the next grant. It is the server's clock, in microseconds: a server that was promoted, or lost its
+-- last writes in a crash, may lack the last fences, but its clock is beyond them. Where the clock is behind, it counts.
 local function next_fence()
-  local raised_by = redis.call('HGET', fence, 'server')
-  if not raised_by or (server ~= '' and raised_by ~= server) then
-    local now = redis.call('TIME')
-    local from = math.max(now[1] * 1000000 + now[2], (redis.call('HGET', fence, 'newest') or 0) + LOST)
-    redis.call('HSET', fence, 'server', server, 'newest', string.format('%.0f', from))
-  end
-  return redis.call('HINCRBY', fence, 'newest', FENCES)
+  local now = redis.call('TIME')
+  local newest = math.max((redis.call('GET', fence) or 0) + FENCES, now[1] * 1000000 + now[2])
+  redis.call('SET', fence, string.format('%.0f', newest))
+  return newest
 end
 
 -- The usual case: acquire a free lock that no process waits for.
@@ -39,7 +34,7 @@ if released then holder = false end
 
 if acquiring ~= '' and holder == acquiring then -- it was passed on to it, or an earlier answer was lost
   redis.call('PEXPIRE', lock, ttl_ms)
-  return tonumber(redis.call('HGET', fence, 'newest'))
+  return tonumber(redis.call('GET', fence))
 end
 
 if not holder then

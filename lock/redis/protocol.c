@@ -47,19 +47,12 @@ static char *put_number(char *at, char mark, size_t number) {
     return at;
 }
 
-const char redis_this_server[] = "the run_id of the server";
-
-static const char *text_of(const char *argument, const char *run_id) {
-    return argument == redis_this_server ? run_id : argument;
-}
-
 /* A command is an array of bulk strings. hiredis would format it with printf and a copy, which cost more than
  * everything else that is done for a call here. */
-size_t redis_output_append(struct redis_output *output, int argc, const char *const argv[],
-                           const char *run_id) {
+size_t redis_output_append(struct redis_output *output, int argc, const char *const argv[]) {
     size_t most = NUMBER_SIZE;
     for (int i = 0; i < argc; i++)
-        most += NUMBER_SIZE + strlen(text_of(argv[i], run_id));
+        most += NUMBER_SIZE + strlen(argv[i]);
     if (output->length + most > output->size) {
         char *bytes = realloc(output->bytes, 2 * (output->length + most));
         if (!bytes)
@@ -69,8 +62,10 @@ size_t redis_output_append(struct redis_output *output, int argc, const char *co
     }
     char *begin = output->bytes + output->length, *at = put_number(begin, '*', (size_t)argc);
     for (int i = 0; i < argc; i++) {
-        const char *text = text_of(argv[i], run_id);
-        at = stpcpy(put_number(at, '$', strlen(text)), text);
+        size_t length = strlen(argv[i]);
+        at = put_number(at, '$', length);
+        memcpy(at, argv[i], length);
+        at += length;
         *at++ = '\r';
         *at++ = '\n';
     }

@@ -36,11 +36,7 @@ struct redis_output {
     size_t length, size;
 };
 
-/* An argument that is this pointer is written as the run_id of the server that gets the command. */
-extern const char redis_this_server[];
-
 /* Returns the command's length; 0: out of memory. */
-size_t redis_output_append(struct redis_output *output, int argc, const char *const argv[],
-                           const char *run_id);
+size_t redis_output_append(struct redis_output *output, int argc, const char *const argv[]);
 
 #endif

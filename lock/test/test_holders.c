@@ -1,8 +1,8 @@
 /* Who holds a lock, and who believes it, while its store fails over: by processes of their own, which say
  * from when to when they believed in each grant. Whatever happens, two believe at the same time for less than
- * a time to live, and no fence is given twice; while slots move, and nothing fails, two never believe.
- * SECKILL_TORTURE_SECONDS: how long each kind of fault is repeated (without: once). This program is its own
- * worker: `worker URL ANEW SEED`. */
+ * a time to live, and no fence is given twice, or falls; while slots move, and nothing fails, two never
+ * believe. SECKILL_TORTURE_SECONDS: how long each kind of fault is repeated (without: once). This program is
+ * its own worker: `worker URL ANEW SEED`. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +119,15 @@ static int count_same_fences(void) {
     return same;
 }
 
+/* Of grants that began after the one before had ended, how many had a smaller fence. */
+static int count_falls(void) {
+    int falls = 0;
+    qsort(beliefs, (size_t)count, sizeof *beliefs, by_time);
+    for (int i = 1; i < count; i++)
+        falls += beliefs[i].since_ns >= beliefs[i - 1].until_ns && beliefs[i].fence < beliefs[i - 1].fence;
+    return falls;
+}
+
 static struct proc procs[PROCESSES];
 static int runs; /* each with its own logs */
 
@@ -166,11 +175,11 @@ static void judge(const char *what, int faults, bool may_overlap) {
         CHECK(proc_wait(&procs[i], PATIENCE_MS, NULL));
         read_beliefs(&procs[i]);
     }
-    int overlaps = count_overlaps(&longest_ms), same = count_same_fences();
+    int overlaps = count_overlaps(&longest_ms), same = count_same_fences(), falls = count_falls();
     printf(
         "     %s, %d times: %d grants, %d while another believed in its own (for %lld ms at most); %d fences "
-        "given twice\n",
-        what, faults, count, overlaps, (long long)longest_ms, same);
+        "given twice, %d smaller than the one before\n",
+        what, faults, count, overlaps, (long long)longest_ms, same, falls);
     harness_evidence(may_overlap ? "two hold for less than a time to live, no fence is given twice"
                                  : "one holds, no fence is given twice",
                      what, faults, redis_name(),
@@ -179,6 +188,7 @@ static void judge(const char *what, int faults, bool may_overlap) {
     CHECK(overlaps == 0 || may_overlap);
     CHECK(longest_ms < TTL_MS);
     CHECK_INT(same, 0);
+    CHECK_INT(falls, 0);
 }
 
 /* ---- the faults ---- */

@@ -149,7 +149,7 @@ static void slow_reply(void) {
 /* All it takes to connect is within one time-out, however many steps there are. And where that leaves too
  * little of it nothing is sent, but the connection is there for the next. */
 static void slow_to_connect(void) {
-    enum { SLOW_MS = 2000, STEP_MS = 900 };
+    enum { SLOW_MS = 1000, STEP_MS = 750 };
     struct redis_server redis;
     struct redis_answer answer;
     redis_start(&redis, NULL);

@@ -227,7 +227,7 @@ static void lost_message(void) {
     tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "EVAL",
-                  "redis.call('HINCRBY', KEYS[2], 'newest', 16)"
+                  "redis.call('INCRBY', KEYS[2], 16)"
                   "return redis.call('SET', KEYS[1], redis.call('LPOP', KEYS[3]), 'PX', 60000)",
                   "3", "lock:{a}", "lock:{a}:fence", "lock:{a}:line", NULL);
     tools_check_status(tools_join(&waiter), LOCK_OK);
