@@ -231,15 +231,17 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * renew=on. A grant is held until it is released, or until its process is silent: dead, paused, or cut off
  * from the store. (As the Mutex of etcd's concurrency package, and Curator's for ZooKeeper.) The background
- * thread extends every grant each third of the time to live. `deadline_ns` in the grant is the first
- * deadline; lock_remaining_ns() and lock_progress() have the current one, and the holder may work until that.
- * A renewal that fails is repeated until a third of the time to live is left. Then the grant counts as lost,
- * also if the store has not answered the last renewal yet: on_lost() is called, lock_progress() and
- * lock_extend() are LOCK_LOST, lock_remaining_ns() is 0. No other owner gets the key before the current
- * deadline, unless the store has lost the grant. The holder must stop then, and still releases.
- * variant=watchdog differs: it renews a grant only as long as its holder reports progress, so a hung thread
- * in a live process loses its lock after four times to live; with renew=on it keeps it for ever. On locks
- * that cannot extend, and on those for lessons, renew is LOCK_CONFIG.
+ * thread extends every grant when a third of its time has passed: of the time from when it was granted, or
+ * extended last, to its deadline. That is the time to live less what the store took to answer, and much less
+ * if the server bounds sessions (see below). `deadline_ns` in the grant is the first deadline;
+ * lock_remaining_ns() and lock_progress() have the current one, and the holder may work until that. A renewal
+ * that fails is repeated until a third of its time is left. Then the grant counts as lost, also if the store
+ * has not answered the last renewal yet: on_lost() is called, lock_progress() and lock_extend() are
+ * LOCK_LOST, lock_remaining_ns() is 0. No other owner gets the key before the current deadline, unless the
+ * store has lost the grant. The holder must stop then, and still releases. variant=watchdog differs: it
+ * renews a grant only as long as its holder reports progress, so a hung thread in a live process loses its
+ * lock after four times to live; with renew=on it keeps it for ever. On locks that cannot extend, and on
+ * those for lessons, renew is LOCK_CONFIG.
  *
  * In the store. Redis: lock:{KEY} while it is held; lock:{KEY}:line while processes wait; lock:{KEY}:fence
  * for ever, since a fence must not go back; before a KEY that begins with } stands a space. ZooKeeper:

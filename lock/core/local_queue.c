@@ -5,7 +5,7 @@
 
 #include "lock/core/hash.h"
 
-enum { BUCKETS = 1024, VERIFIED_PER_TTL = 3, EARLY = 16 * VERIFIED_PER_TTL };
+enum { BUCKETS = 1024, EARLY = 16 };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
@@ -77,6 +77,12 @@ static uint64_t this_thread(void) {
 
 static int64_t now_ns(const struct lock_local_queue *queue) {
     return lock_env_now_ns(queue->env);
+}
+
+/* It has a new deadline. */
+static void set_third(const struct lock_local_queue *queue, struct key_queue *each) {
+    int64_t left_ns = each->grant.deadline_ns - now_ns(queue);
+    each->granted.third_ns = (left_ns < queue->ttl_ns ? left_ns : queue->ttl_ns) / 3;
 }
 
 static struct key_queues *bucket_of(struct lock_local_queue *queue, const char *key) {
@@ -201,8 +207,10 @@ void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
         each->granted = *granted;
         each->store_waiter = NULL;
         each->progress_ns = each->granted.since_ns = now_ns(queue);
-        if (each->granted.verify_ns == 0)
-            each->granted.verify_ns = each->progress_ns + queue->ttl_ns / VERIFIED_PER_TTL;
+        if (each->granted.verify_ns == 0) {
+            set_third(queue, each);
+            each->granted.verify_ns = each->progress_ns + each->granted.third_ns;
+        }
         wake_first(each); /* it must wait no longer than this deadline */
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -319,7 +327,7 @@ static struct key_queue *find_due(struct lock_local_queue *queue, struct key_que
         bool over = is_free(queue, each);
         after = LIST_NEXT(each, next);
         if (is_granted(each) && (!over || queue->renews)) {
-            if (over || each->granted.verify_ns - queue->ttl_ns / EARLY <= now_ns(queue))
+            if (over || each->granted.verify_ns - each->granted.third_ns / EARLY <= now_ns(queue))
                 return each;
             if (due_ns(queue, each) < *next_ns)
                 *next_ns = due_ns(queue, each);
@@ -341,7 +349,7 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
         each = find_due(queue, &queue->buckets[scan->bucket], &scan->next_ns, &forgotten);
     if (each) {
         int64_t now = now_ns(queue);
-        each->granted.verify_ns = now + queue->ttl_ns / VERIFIED_PER_TTL;
+        each->granted.verify_ns = now + each->granted.third_ns;
         *due = (struct lock_due){each->grant, each->granted, now - each->progress_ns, forgotten};
         if (forgotten) {
             each->granted.pending = NULL; /* it is the caller's now */
@@ -354,7 +362,7 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
     return scan->bucket < BUCKETS;
 }
 
-bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, int64_t left_ns,
+bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan,
                                 struct lock_due *due) {
     int64_t now = now_ns(queue);
     bool found = false;
@@ -362,7 +370,7 @@ bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan
     for (; scan->bucket < BUCKETS && !found; scan->bucket += !found) {
         struct key_queue *each = LIST_FIRST(&queue->buckets[scan->bucket]);
         for (; each && !found; each = LIST_NEXT(each, next)) {
-            int64_t late_ns = each->grant.deadline_ns - left_ns;
+            int64_t late_ns = each->grant.deadline_ns - each->granted.third_ns;
             if (!is_granted(each))
                 continue;
             found = late_ns <= now;
@@ -401,8 +409,10 @@ bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_d
                              int64_t verify_ns) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_valid(queue, due);
-    if (each && deadline_ns)
+    if (each && deadline_ns) {
         each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
+        set_third(queue, each);
+    }
     if (each && verify_ns && verify_ns < each->granted.verify_ns)
         each->granted.verify_ns = verify_ns;
     pthread_mutex_unlock(&queue->mutex);

@@ -29,6 +29,7 @@ struct lock_store_grant {
     int64_t since_ns;      /* when the local holder got it */
     int64_t pass_until_ns; /* later it is not passed on: too little time would be left */
     int64_t deadline_ns;
+    int64_t third_ns;                     /* of the time until the deadline, when that was set; the queue's */
     int64_t verify_ns;                    /* when it is to be verified; 0: the queue decides */
     struct lock_pending_release *pending; /* for its release. It belongs to the local queue, or to the
                                              function that took the grant out of it. May be NULL */
@@ -84,7 +85,7 @@ void lock_local_queue_wake_all(struct lock_local_queue *queue);
 int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struct lock_grant *grant,
                                      bool progresses);
 
-/* A grant that must be verified: a third of the time to live has passed since the last time; or it should
+/* A grant that must be verified: a third of its time has passed since the last time; or it should
  * have been renewed and its deadline has passed. */
 struct lock_due {
     struct lock_grant grant; /* as its holder knows it */
@@ -107,10 +108,9 @@ struct lock_scan {
 /* The next grant that is due, which counts as verified now; false: no more. A forgotten grant that no thread
  * waits for is taken out of the queue; a thread that waits takes it over itself. */
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
-/* In the same way the next grant that has less than `left_ns` until its deadline; `scan->next_ns` is when the
+/* In the same way the next grant that has less than a third of its time left; `scan->next_ns` is when the
  * first of the others will have. It stays as it is. */
-bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, int64_t left_ns,
-                                struct lock_due *due);
+bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
 /* The grant has another deadline, or is verified again earlier than it would be; 0: as it is. False: it has
  * ended meanwhile. */
 bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,

@@ -13,6 +13,9 @@ enum { PENDING_MAX = 4096 };
 /* Between two tries of a release: longer each time, since perhaps the store cannot be used. */
 static const int64_t pause_least_ns = 100000000, pause_most_ns = 1600000000;
 
+/* So long it releases, at most, before it verifies again. */
+static const int64_t releasing_ns = 100000000;
+
 /* lock_maintenance_stop() spends at most so long on pending releases. */
 static const int64_t stop_ns = 500000000;
 
@@ -74,7 +77,7 @@ static void apply(struct lock_maintenance *maintenance, const struct lock_due *d
         return;
     }
     if (lock->renews || check->status != LOCK_OK)
-        lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + lock->ttl_ns / 12);
+        lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + due->granted.third_ns / 4);
 }
 
 /* False: there is nothing to ask the store. */
@@ -183,7 +186,7 @@ static int64_t verify_all(struct lock_maintenance *maintenance) {
     while (verify_some(maintenance, &scan))
         ;
     if (scan.next_ns != INT64_MAX)
-        atomic_store(&maintenance->asleep, false); /* a grant from now on is due later than that */
+        atomic_store(&maintenance->asleep, false); /* a grant from now on is hardly due before that */
     return scan.next_ns;
 }
 
@@ -196,8 +199,9 @@ static void *run(void *arg) {
         pthread_mutex_lock(&maintenance->mutex);
         if (maintenance->stop)
             break;
-        /* A grant from now on is due in a third of the time to live. */
-        int64_t until_ns = now_ns(maintenance) + maintenance->lock->ttl_ns / 12;
+        /* A grant from now on is due in a third of its time, which may be short. */
+        int64_t part_ns = maintenance->lock->ttl_ns / 12;
+        int64_t until_ns = now_ns(maintenance) + (part_ns < releasing_ns ? part_ns : releasing_ns);
         bool done = release_some(maintenance, next_ns < until_ns ? next_ns : until_ns);
         if (!done && next_ns > now_ns(maintenance) + maintenance->pause_ns)
             next_ns = now_ns(maintenance) + maintenance->pause_ns;
@@ -215,12 +219,8 @@ static void *run(void *arg) {
 
 /* ---- the clock ---- */
 
-/* A renewal that fails is repeated until so much is left of the grant. Then its holder is told, so that it
+/* A renewal that fails is repeated until a third of the grant is left. Then its holder is told, so that it
  * has time to stop, whatever the store does with a renewal that is in flight. */
-static int64_t told_ns(const struct lock_maintenance *maintenance) {
-    return maintenance->lock->ttl_ns / 3;
-}
-
 static void *run_clock(void *arg) {
     struct lock_maintenance *maintenance = arg;
     const struct lock *lock = maintenance->lock;
@@ -230,8 +230,7 @@ static void *run_clock(void *arg) {
         struct lock_due due;
         atomic_store(&maintenance->clock_ns, INT64_MAX); /* a grant from now on notes itself */
         pthread_mutex_unlock(&maintenance->mutex);
-        while (!atomic_load(&maintenance->stop) &&
-               lock_local_queue_next_late(lock->queue, &scan, told_ns(maintenance), &due))
+        while (!atomic_load(&maintenance->stop) && lock_local_queue_next_late(lock->queue, &scan, &due))
             lose(maintenance, &due, due.grant.deadline_ns <= now_ns(maintenance));
         pthread_mutex_lock(&maintenance->mutex);
         if (scan.next_ns < maintenance->clock_ns)
@@ -309,7 +308,8 @@ static void wake(struct lock_maintenance *maintenance) {
 
 void lock_maintenance_wake(struct lock_maintenance *maintenance, int64_t deadline_ns) {
     bool asleep = atomic_load(&maintenance->asleep) && atomic_exchange(&maintenance->asleep, false);
-    int64_t late_ns = maintenance->has_clock ? deadline_ns - told_ns(maintenance) : INT64_MAX;
+    /* Or a little later, if the grant is short. */
+    int64_t late_ns = maintenance->has_clock ? deadline_ns - maintenance->lock->ttl_ns / 3 : INT64_MAX;
     if (!asleep && late_ns >= atomic_load(&maintenance->clock_ns))
         return;
     pthread_mutex_lock(&maintenance->mutex);

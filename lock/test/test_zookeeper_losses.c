@@ -254,6 +254,45 @@ static bool is_lost(void *arg) {
     return lost_times > 0;
 }
 
+static _Atomic int64_t told_ns;
+static struct lock *told_lock;
+
+static void note_lost(void *ctx, const struct lock_grant *grant) {
+    told_ns = lock_now_ns(told_lock);
+    on_lost(ctx, grant);
+}
+
+static bool is_renewed(void *arg) {
+    struct lock_metrics metrics;
+    (void)arg;
+    lock_read_metrics(told_lock, &metrics);
+    return metrics.extended >= 4 || lost_times > 0;
+}
+
+/* Grants are much shorter than the time to live: they are renewed in time all the same, and when they cannot
+ * be, that is told before their deadline. */
+static void renewed_while_bounded(void) {
+    bounded("4000");
+    struct lock_config config = {.on_lost = note_lost};
+    lost_times = 0;
+    told_lock =
+        tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=60000&renew=on", server.port));
+    struct lock_grant grant = tools_acquire(told_lock, "a");
+    CHECK(lock_remaining_ns(told_lock, &grant) < 4000000000);
+    CHECK(harness_wait(is_renewed, NULL, PATIENCE_MS));
+    CHECK_INT(lost_times, 0);
+    check_one_node(&grant);
+    int64_t until_ns = 0, left_ns;
+    zookeeper_pause(&server);
+    while ((left_ns = lock_remaining_ns(told_lock, &grant)) > 0) {
+        until_ns = lock_now_ns(told_lock) + left_ns;
+        harness_pause_ms(1);
+    }
+    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    CHECK(told_ns < until_ns);
+    zookeeper_resume(&server);
+}
+
 static void run_shell(const char *command) {
     int status;
     struct proc proc;
@@ -268,6 +307,7 @@ static void session_lost(void) {
     struct zookeeper_server other;
     begin();
     zookeeper_start(&other);
+    lost_times = 0;
     struct lock_config config = {.on_lost = on_lost};
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock =
@@ -383,6 +423,7 @@ int main(int argc, char **argv) {
     harness_run("a session that ends while it waits", over_while_waiting);
     harness_run("a server that is killed, and comes back", restarted);
     harness_run("a session that is lost", session_lost);
+    harness_run("renewed in a session that is bounded", renewed_while_bounded);
     harness_run("a server that has lost all", wiped);
     harness_run("leaders that are killed", failover);
     harness_run("a server that is away", away);
