@@ -267,10 +267,10 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * and more often if the time to live is below two seconds. Who is connected to another server than the master
  * that they name leaves it, though it may take commands for another ten seconds; while they are replacing the
  * master nothing is granted. Then all that is held is verified at the new master. What it has is held as long
- * as before; the rest is lost, and on_lost() is called. In a cluster it is noticed when the grant is
- * verified. So two owners believe in grants of one key for less than a time to live. But a process that is
- * cut off from all Sentinels together with the old master goes on there, as long as that takes commands: give
- * the servers min-replicas-to-write 1.
+ * as before; the rest is lost, and on_lost() is called. In a cluster it is noticed when a call goes to
+ * another server than before, at the latest when the grant is verified. So two owners believe in grants of
+ * one key for less than a time to live. But a process that is cut off from all Sentinels together with the
+ * old master goes on there, as long as that takes commands: give the servers min-replicas-to-write 1.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,

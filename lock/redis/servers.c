@@ -129,15 +129,25 @@ static void free_left(struct redis_servers *servers) {
     servers->left_count = kept;
 }
 
+/* True: another server had the slot, and this one may not have what that granted. */
+static bool set_slot(struct redis_servers *servers, int slot, struct server *server) {
+    struct server *before = servers->of_slot[slot];
+    servers->of_slot[slot] = server;
+    return before && before != server;
+}
+
 static void install(struct redis_servers *servers) {
+    bool moved = false;
     struct server *masters[REDIS_MASTERS_MAX] = {NULL};
     forget_others(servers); /* first: this makes room */
     for (int i = 0; i < servers->slots->masters; i++)
         masters[i] = server_at(servers, &servers->slots->master[i]);
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         int16_t master = servers->slots->of_slot[slot];
-        servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
+        moved |= set_slot(servers, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
     }
+    if (moved)
+        lock_env_moved(servers->env);
 }
 
 /* ---- the map of a cluster ---- */
@@ -255,8 +265,8 @@ static bool is_redirected(struct redis_servers *servers, const struct server *fr
         return false;
     pthread_mutex_lock(&servers->mutex);
     struct server *server = server_at(servers, &address);
-    if (server && redirect == REDIS_MOVED)
-        servers->of_slot[slot] = server;
+    if (server && redirect == REDIS_MOVED && set_slot(servers, slot, server))
+        lock_env_moved(servers->env);
     *ask = redirect == REDIS_ASK ? use(server) : NULL;
     pthread_mutex_unlock(&servers->mutex);
     return true;

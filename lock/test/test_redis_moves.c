@@ -123,6 +123,38 @@ static void odd_keys(void) {
     }
 }
 
+static _Atomic int told;
+
+static void on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    (void)grant;
+    told++;
+}
+
+static bool is_told(void *arg) {
+    (void)arg;
+    return told > 0;
+}
+
+/* A call goes to another server than before, so all that is held is verified at once: what is gone is told
+ * long before a third of the time to live has passed. */
+static void verified(void) {
+    const struct lock_config config = {.on_lost = on_lost};
+    redis_cluster_flush(&cluster);
+    told = 0;
+    struct lock *lock = tools_open(&config, harness_format("%s&ttl=600000", url));
+    struct lock_grant moved = tools_acquire(lock, "d"), gone = tools_acquire(lock, "e");
+    redis_command(holder_of("e"), "DEL", "lock:{e}", NULL);
+    struct move move = begin_move("d");
+    CHECK(move_keys(&move));
+    redis_cluster_end_move(&cluster, move.tag, move.to);
+    tools_check_status(lock_extend(lock, &moved), LOCK_OK);
+    CHECK(harness_wait(is_told, NULL, PATIENCE_MS));
+    CHECK_INT(lock_remaining_ns(lock, &gone), 0);
+    CHECK_INT(told, 1);
+    tools_release(lock, &moved);
+}
+
 static struct redis_cluster pair;
 
 /* Connections to the server that was the master, but that of the question; the replication's have other
@@ -174,6 +206,48 @@ static void forgotten(void) {
     CHECK(harness_wait(has_no_clients, locks, PATIENCE_MS));
 }
 
+struct releasing {
+    struct lock *lock;
+    struct lock_grant grant;
+    enum lock_status status;
+};
+
+static void *release(void *arg) {
+    struct releasing *releasing = arg;
+    releasing->status = lock_release(releasing->lock, &releasing->grant);
+    return NULL;
+}
+
+static uint64_t count_requests(const struct lock *lock) {
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    return metrics.requests;
+}
+
+/* The reply to a release is lost, and its repetition goes to a server that was promoted and never had the
+ * grant: that another did not get it meanwhile is not certain. */
+static void released_at_another(void) {
+    redis_cluster_start(&pair, 1, 1);
+    const struct redis_server *replica = &pair.server[1];
+    struct redis_server *master = &pair.server[0];
+    struct releasing releasing = {
+        .lock = tools_open(NULL, harness_format("redis-cluster://127.0.0.1:%d?ttl=60000", replica->port))};
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
+    redis_command(master, "CLIENT", "KILL", "TYPE", "replica", NULL);
+    releasing.grant = tools_acquire(releasing.lock, "a");
+    harness_pause_ms(1100); /* until the map of slots may be read again */
+    uint64_t before = count_requests(releasing.lock);
+    pthread_t thread;
+    redis_pause(master);
+    CHECK_INT(pthread_create(&thread, NULL, release, &releasing), 0);
+    while (count_requests(releasing.lock) == before)
+        harness_pause_ms(1);
+    CHECK_STR(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
+    redis_kill(master);
+    pthread_join(thread, NULL);
+    tools_check_status(releasing.status, LOCK_UNKNOWN);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir())
@@ -185,8 +259,10 @@ int main(int argc, char **argv) {
         harness_run(harness_format("%s: held while its slot moves", variants[i]), held);
         harness_run(harness_format("%s: waited for while its slot moves", variants[i]), waited_for);
         harness_run(harness_format("%s: its keys are split", variants[i]), split);
+        harness_run(harness_format("%s: all is verified after a move", variants[i]), verified);
         harness_run(harness_format("%s: keys of braces", variants[i]), odd_keys);
     }
     harness_run("a server that has left", forgotten);
+    harness_run("released at another server", released_at_another);
     return harness_finish();
 }
