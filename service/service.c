@@ -29,6 +29,14 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
                   *loss->item && *loss->name ? ":" : "", loss->name, became[loss->outcome]);
 }
 
+void service_log_unkept(uint64_t unkept, uint64_t *logged) {
+    if (unkept > *logged)
+        log_error("a failover of the store may have lost more of what was acknowledged than could be kept to "
+                  "be put "
+                  "back");
+    *logged = unkept;
+}
+
 struct inventory_config service_inventory_config(struct service *service, struct inventory_metrics *metrics) {
     const struct config *config = &service->config;
     return (struct inventory_config){

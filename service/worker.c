@@ -19,7 +19,7 @@ enum { BUSY_POLL_CROWD = 32, BUSY_POLL_NS = 100000, PAUSES = 10 };
 /* What was put back is told once, when it does not grow any more. In a cluster it grows while the store is
  * up: one master was replaced. */
 static void log_put_back(struct worker *worker) {
-    uint64_t back = worker->stock_metrics.put_back, unkept = worker->stock_metrics.unkept;
+    uint64_t back = worker->stock_metrics.put_back;
     if (back != worker->put_back) {
         worker->put_back = back;
     } else if (back > worker->put_back_logged) {
@@ -28,12 +28,7 @@ static void log_put_back(struct worker *worker) {
             worker->index, (unsigned long long)(back - worker->put_back_logged));
         worker->put_back_logged = back;
     }
-    if (unkept > worker->unkept_logged)
-        log_error(
-            "worker %d: a failover of the store may have lost more acknowledged orders than could be kept to "
-            "be put back",
-            worker->index);
-    worker->unkept_logged = unkept;
+    service_log_unkept(worker->stock_metrics.unkept, &worker->unkept_logged);
 }
 
 static void watch_store(struct worker *worker) {
@@ -142,9 +137,10 @@ static void drain(struct worker *worker) {
         if (!time_is_up && !drained)
             return;
         if (open > 0)
-            log_error("worker %d ends, and no replica has the last %d orders, restocks or transfers that it "
-                      "acknowledged",
-                      worker->index, open);
+            log_error(
+                "worker %d ends, and not all replicas have the last %d orders, restocks or transfers that it "
+                "acknowledged",
+                worker->index, open);
         inventory_close(worker->inventory);
         worker->inventory = NULL;
     }

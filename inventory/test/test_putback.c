@@ -306,6 +306,52 @@ static void test_cluster(void) {
               0);
 }
 
+static struct rush {
+    bool is_over;
+    int sold;
+} rush;
+
+static void sell_more(struct buy *of) {
+    if (rush.is_over)
+        return;
+    CHECK_STATUS(of->status, INVENTORY_OK);
+    struct buy *next = buy_begin(of->seller, of->item, "ann", harness_format("r%d", rush.sold++), 1);
+    next->then = sell_more;
+}
+
+/* A master is replaced while the others sell as fast as they can: what is sold there meanwhile is not waited
+ * for. */
+static void test_cluster_rush(void) {
+    enum { IN_FLIGHT = 300 };
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    item_put_with(seller, "lamp", 100, 0, 0);
+    const char *sells[8];
+    for (int i = 0, n = 0; n < 8; i++) {
+        const char *item = harness_format("item%d", i);
+        if (redis_cluster_of(&cluster, harness_format("{%s}", item)) == dies)
+            continue;
+        item_put_with(seller, item, 1000000000, 0, 0);
+        sells[n++] = item;
+    }
+    replica_cut(dies, dies + MASTERS);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        buy_begin(seller, sells[i % 8], "ann", harness_format("r%d", rush.sold++), 1)->then = sell_more;
+    redis_kill(dies);
+    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    for (int i = 0; i < 900 && !seller_is_whole(seller); i++) /* it takes the machine's whole time */
+        shop_idle(shop, 100);
+    CHECK(seller_is_whole(seller));
+    rush.is_over = true;
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    told_check(&told, 1, 0);
+}
+
 static bool lacks_replica(void *arg) {
     return strstr(redis_command(arg, "INFO", "replication", NULL), "connected_slaves:0");
 }
@@ -348,5 +394,6 @@ int main(int argc, char **argv) {
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
     harness_run("a cluster whose replica was cut off before", test_cluster_cut_before);
+    harness_run("a cluster that sells meanwhile", test_cluster_rush);
     return harness_finish();
 }

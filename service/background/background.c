@@ -47,9 +47,10 @@ static void drain(struct background *background) {
         if ((!time_is_up && !drained) || !leave_lock_switch(background))
             return;
         if (open > 0)
-            log_error("ending, and no replica has the last %d steps of baskets and transfers that were "
-                      "acknowledged",
-                      open);
+            log_error(
+                "ending, and not all replicas have the last %d steps of baskets and transfers that were "
+                "acknowledged",
+                open);
         inventory_close(background->inventory);
         background->inventory = NULL;
     }
@@ -64,6 +65,7 @@ static void on_housekeeping(uv_timer_t *timer) {
         return;
     }
     store_health_tick(background->service);
+    service_log_unkept(background->stock_metrics.unkept, &background->unkept_logged);
     if (background->ticks++ % 2 == 0)
         inventory_sweep(background->inventory);
     else

@@ -33,6 +33,7 @@ struct background {
     bool buys;          /* it was a crowd's number */
     struct metrics metrics;
     struct inventory_metrics stock_metrics;
+    uint64_t unkept_logged;
 };
 
 /* False on failure, with the reason in `error`. */

@@ -16,6 +16,7 @@ struct judging {
     long long stock[CAMPAIGN_ITEMS];                      /* as it was acknowledged */
     long long sold[CAMPAIGN_ITEMS], held[CAMPAIGN_ITEMS]; /* by the orders as they are now */
     long long had[CAMPAIGN_USERS];                        /* of `limited`, by them */
+    long long twice; /* units of transfers that were told to stand twice: the journal has one of the two */
 };
 
 static bool is_told(const struct judging *judging, const char *name) {
@@ -164,10 +165,13 @@ static void judge_deed(struct judging *judging, const struct deed *deed) {
     switch (deed->kind) {
     case PURCHASE: judge_order(judging, deed, 0, deed->id, state_due(deed)); return;
     case BASKET: judge_basket(judging, deed); return;
-    case TRANSFER:
-        judging->stock[item] -= quantity;
-        judging->stock[deed->line[1].item] += quantity;
+    case TRANSFER: {
+        bool twice = deed->id[0] && is_told(judging, harness_format("t:%s, and it was made again", deed->id));
+        judging->stock[item] -= quantity << twice;
+        judging->stock[deed->line[1].item] += quantity << twice;
+        judging->twice += twice ? 2 * quantity : 0;
         return;
+    }
     case RESTOCK: judging->stock[item] += quantity; return;
     }
 }
@@ -213,8 +217,8 @@ static void judge_together(struct judging *judging) {
     struct campaign_result *result = judging->result;
     struct web_response response;
     CHECK_INT(read_path(judging, "/v1/audit", &response), 200);
-    bool good = shop_number(&response, "unknown") == 0 &&
-                (result->told > 0 || strstr(response.body, "\"conserved\":true"));
+    bool good = shop_number(&response, "unknown") == judging->twice &&
+                (result->told > 0 || judging->twice > 0 || strstr(response.body, "\"conserved\":true"));
     if (!good && !result->first[0])
         snprintf(result->first, sizeof result->first, "all items together: %.300s", response.body);
 }
