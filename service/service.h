@@ -30,11 +30,11 @@ struct service {
     _Atomic bool put_back; /* a record of the journal was: the background compares it with the items */
 };
 
-/* Logs that a failover may have lost more than a thread has kept, if that was counted since it was `logged`. */
+/* Logs that a failover may have lost more than a thread has kept, if that was counted since it was `logged`.
+ */
 void service_log_unkept(uint64_t unkept, uint64_t *logged);
 
 /* How a thread opens its inventory. */
-struct inventory_config service_inventory_config(struct service *service,
-                                                 struct inventory_metrics *metrics);
+struct inventory_config service_inventory_config(struct service *service, struct inventory_metrics *metrics);
 
 #endif
