@@ -12,8 +12,8 @@
  * fit then is noted in the item (`shortage`), told (`on_loss`) and counted.
  *
  * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
- * tell of. Where no replica was ever seen the store's disk has it, and a receipt is forgotten by its age, but
- * not while the server is away.
+ * tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the store's
+ * disk has it, and a receipt is forgotten by its age, but not while the server is away, or does not answer.
  *
  * It cannot put back
  * - what an inventory acknowledged that died too, in its last moments,
