@@ -151,6 +151,35 @@ static void test_one_comes_late(void) {
     check_books(seller, &pair.replica, "phone", 0, 0, 10);
 }
 
+static bool rests(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
+}
+
+/* The store comes back empty: it does not tell any more who lived, so nobody is taken for all there are. */
+static void test_comes_back_empty(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    way = proxy_start(redis.port);
+    struct seller *late =
+        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    redis_stop(&redis);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    shop_wait(shop, rests, seller, "it has shown what it has");
+    check_rests(seller);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    seller_wait_up(late);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k", 7)->status, INVENTORY_REPLAYED);
+    check_books(seller, &redis, "phone", 3, 0, 7);
+}
+
 /* Somebody sold the units before the seller came, and an item is lost itself. */
 static void test_shortage(void) {
     struct told quick;
@@ -343,6 +372,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("put back", test_put_back);
     harness_run("one comes late", test_one_comes_late);
+    harness_run("the store comes back empty", test_comes_back_empty);
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);

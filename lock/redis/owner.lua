@@ -12,8 +12,12 @@ local releasing, acquiring, ttl_ms, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- last writes in a crash, may lack the last fences, but its clock is beyond them. Where the clock is behind, it counts.
 local function next_fence()
   local now = redis.call('TIME')
-  local newest = math.max((redis.call('GET', fence) or 0) + FENCES, now[1] * 1000000 + now[2])
-  redis.call('SET', fence, string.format('%.0f', newest))
+  local newest = now[1] * 1000000 + now[2]
+  local before = redis.call('SET', fence, string.format('%.0f', newest), 'GET')
+  if before and before + FENCES > newest then
+    newest = before + FENCES
+    redis.call('SET', fence, string.format('%.0f', newest))
+  end
   return newest
 end
 
