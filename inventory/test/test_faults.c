@@ -182,7 +182,7 @@ static void restart_empty(struct seller *seller, struct redis_server *redis) {
     seller_wait_down(seller);
     redis_wipe(redis);
     redis_restart(redis);
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     if (strategy == INVENTORY_OPTIMISTIC)
         shop_idle(seller->shop, 300);
 }
