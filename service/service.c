@@ -31,9 +31,7 @@ static void service_on_loss(void *ctx, const struct inventory_loss *loss) {
 
 void service_log_unkept(uint64_t unkept, uint64_t *logged) {
     if (unkept > *logged)
-        log_error("a failover of the store may have lost more of what was acknowledged than could be kept to "
-                  "be put "
-                  "back");
+        log_error("a failover of the store may have lost more of what was acknowledged than was kept");
     *logged = unkept;
 }
 

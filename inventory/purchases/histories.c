@@ -14,7 +14,9 @@
 /* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
  *
  * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
- * the first place, to pass over Sentinels that are gone too, and to connect. */
+ * the first place, to pass over Sentinels that are gone too, and to connect.
+ *
+ * HEARD_MS are four questions: a server that has answered none of them for so long may be gone. */
 enum {
     REACH_MS = 2000,
     AGAIN_MS = 100,

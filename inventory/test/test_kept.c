@@ -185,15 +185,21 @@ static void test_one_redis(void) {
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
+/* It dies with an order that is not in its file. */
+static struct seller *lose_order(struct redis_server *redis) {
+    struct seller *seller = told_seller_sold_at(redis, &told);
+    CHECK_STR(redis_command(redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    redis_kill(redis);
+    return seller;
+}
+
 /* Its machine starts again, and takes longer than receipts are kept: what it lost is put back, and is kept
  * anew, since it may crash again at once. */
 static void test_away_for_long(void) {
     struct redis_server redis;
-    struct seller *seller = told_seller_sold_at(&redis, &told);
-    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
-    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
-    redis_kill(&redis);
+    struct seller *seller = lose_order(&redis);
     seller_wait_down(seller);
     seller->shop->hurried_ms += LONG_MS;
     shop_idle(seller->shop, 200);
@@ -209,11 +215,7 @@ static void test_away_for_long(void) {
 /* The seller stands still meanwhile: it has not noticed yet that the connection is gone. */
 static void test_away_while_stopped(void) {
     struct redis_server redis;
-    struct seller *seller = told_seller_sold_at(&redis, &told);
-    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
-    CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
-    redis_kill(&redis);
+    struct seller *seller = lose_order(&redis);
     seller->shop->hurried_ms += LONG_MS;
     seller_wait_down(seller);
     redis_restart(&redis);

@@ -34,7 +34,9 @@ struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told
 void told_check(const struct told *told, int back, int is_short) {
     CHECK_INT(told->outcomes[INVENTORY_LOSS_BACK], back);
     CHECK_INT(told->outcomes[INVENTORY_LOSS_SHORT], is_short);
-    CHECK_INT(told->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + told->outcomes[INVENTORY_LOSS_DIFFERS], 0);
+    CHECK_INT(told->outcomes[INVENTORY_LOSS_UNKNOWN_ITEM] + told->outcomes[INVENTORY_LOSS_DIFFERS] +
+                  told->outcomes[INVENTORY_LOSS_TWICE],
+              0);
     CHECK_INT((int)told->metrics.put_back, back);
     CHECK_INT((int)told->metrics.shortage, is_short);
 }

@@ -167,9 +167,10 @@ static void judge_deed(struct judging *judging, const struct deed *deed) {
     case BASKET: judge_basket(judging, deed); return;
     case TRANSFER: {
         bool twice = deed->id[0] && is_told(judging, harness_format("t:%s, and it was made again", deed->id));
-        judging->stock[item] -= quantity << twice;
-        judging->stock[deed->line[1].item] += quantity << twice;
-        judging->twice += twice ? 2 * quantity : 0;
+        int moved = twice ? 2 * quantity : quantity;
+        judging->stock[item] -= moved;
+        judging->stock[deed->line[1].item] += moved;
+        judging->twice += twice ? moved : 0;
         return;
     }
     case RESTOCK: judging->stock[item] += quantity; return;
