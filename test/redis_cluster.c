@@ -47,6 +47,9 @@ static bool replicates(void *arg) {
     return strcmp(redis_command(&replica, "CLUSTER", "REPLICATE", pair[1], NULL), "OK") == 0;
 }
 
+/* Each server has an epoch of its own before they meet, as by `redis-cli --cluster create`. Otherwise masters
+ * that meet with the same one take new ones, and a replica that does not know that of its master gets no
+ * votes. */
 void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas) {
     cluster->masters = masters;
     cluster->count = masters * (1 + replicas);
@@ -57,6 +60,8 @@ void redis_cluster_start(struct redis_cluster *cluster, int masters, int replica
         redis_start(&cluster->server[i], "--cluster-enabled", "yes", "--cluster-port", number(bus[i]),
                     "--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no",
                     "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0", NULL);
+        CHECK_STR(redis_command(&cluster->server[i], "CLUSTER", "SET-CONFIG-EPOCH", number(i + 1), NULL),
+                  "OK");
     }
     for (int i = 0; i < masters; i++)
         CHECK_STR(redis_command(&cluster->server[i], "CLUSTER", "ADDSLOTSRANGE", number(SLOTS * i / masters),
