@@ -393,6 +393,8 @@ void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int 
     __attribute__((sentinel));
 /* Waits until GET /readyz answers `status`: 200, the store is there; 503, it is not. */
 void seckilld_wait_ready(struct seckilld *service, int status);
+/* Until it is 200 without a reason: a service is ready as soon as one master of a cluster is there. */
+void seckilld_wait_whole(struct seckilld *service);
 /* Waits until its log has the text. */
 void seckilld_wait_log(const struct seckilld *service, const char *text);
 void seckilld_restart(struct seckilld *service); /* same port and options; it must have ended */

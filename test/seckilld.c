@@ -72,6 +72,19 @@ void seckilld_wait_ready(struct seckilld *service, int status) {
         FAIL("/readyz of port %d answers %d, not %d", service->port, readiness.last, status);
 }
 
+static bool is_whole(void *arg) {
+    struct readiness *readiness = arg;
+    struct web_response response;
+    readiness->last = web_call(readiness->service->port, "GET", "/readyz", NULL, NULL, &response);
+    return readiness->last == 200 && strstr(response.body, "\"reason\":null");
+}
+
+void seckilld_wait_whole(struct seckilld *service) {
+    struct readiness readiness = {.service = service};
+    if (!harness_wait(is_whole, &readiness, START_MS))
+        FAIL("/readyz of port %d answers %d, or with a reason", service->port, readiness.last);
+}
+
 struct saying {
     const struct seckilld *service;
     const char *text;

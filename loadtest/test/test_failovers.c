@@ -87,7 +87,7 @@ static void open_sale(struct sale *sale) {
         seckilld_start(&sale->services[i], 0, "--redis", url, "--store-timeout", "500", "--replicas",
                        death->replicas, NULL);
     for (int i = 0; i < SERVICES; i++)
-        seckilld_wait_ready(&sale->services[i], 200);
+        seckilld_wait_whole(&sale->services[i]);
     CHECK_INT(web_call(sale->services[0].port, "PUT", "/v1/items/demo",
                        "Authorization: Bearer test-token\r\n", harness_format("{\"stock\":%d}", STOCK_MAX),
                        &response),

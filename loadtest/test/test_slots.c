@@ -45,7 +45,7 @@ static void slots_move(void) {
     redis_cluster_start(&cluster, MASTERS, 0);
     for (int i = 0; i < SERVICES; i++) {
         seckilld_start(&services[i], 0, "--redis", redis_cluster_url(&cluster), NULL);
-        seckilld_wait_ready(&services[i], 200);
+        seckilld_wait_whole(&services[i]);
     }
     for (int i = 0; i < ITEMS; i++)
         CHECK_INT(web_call(services[0].port, "PUT", harness_format("/v1/items/demo-%d", i), SECKILLD_ADMIN,

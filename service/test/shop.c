@@ -45,7 +45,7 @@ void shop_open_on(struct shop *shop, enum shop_kind kind) {
     shop->redis = *shop_store_of(&shop->store, "");
     seckilld_start(&shop->service, 0, "--redis", shop_store_url(&shop->store), NULL);
     shop->port = shop->service.port;
-    seckilld_wait_ready(&shop->service, 200);
+    seckilld_wait_whole(&shop->service);
 }
 
 void shop_open(struct shop *shop) {

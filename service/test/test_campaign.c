@@ -84,7 +84,7 @@ static void open_round(struct round *round) {
                        "1000", "--replicas", kind->replicas ? "1" : "0", "--lock",
                        harness_format("redis://127.0.0.1:%d", round->locks.port), "--lock-ttl", "2000", NULL);
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
-        seckilld_wait_ready(&round->services[i], 200);
+        seckilld_wait_whole(&round->services[i]);
 }
 
 /* A server that stands still is not asked. */

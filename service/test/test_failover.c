@@ -334,7 +334,7 @@ static void a_master_lacks_one(void) {
     redis_cluster_start(&cluster, MASTERS, 1);
     seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--replicas", "1", "--store-timeout",
                    "500", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_wait_whole(&service);
     static const char *const items[] = {"a", "b", "c"}; /* each on another master */
     for (int i = 0; i < 3; i++)
         shop_put(service.port, items[i], "\"stock\":100");
@@ -360,7 +360,7 @@ static void a_master_is_gone(void) {
     struct web_response response;
     redis_cluster_start(&cluster, MASTERS, 0);
     seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_wait_whole(&service);
     static const char *const items[] = {"a", "b", "c"}; /* each on another master */
     for (int i = 0; i < 3; i++)
         shop_put(service.port, items[i], "\"stock\":100");

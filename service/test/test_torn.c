@@ -29,7 +29,7 @@ static void tear(struct web_response *made) {
     struct seckilld maker;
     redis_cluster_start(&cluster, MASTERS, 1);
     seckilld_start(&maker, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&maker, 200);
+    seckilld_wait_whole(&maker);
     shop_put(maker.port, "phone", "\"stock\":100");
     shop_put(maker.port, "lamp", "\"stock\":100");
     dies = redis_cluster_of(&cluster, "{lamp}");

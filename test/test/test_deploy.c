@@ -356,7 +356,7 @@ static void start_shop(struct seckilld *service, struct proc *script, size_t aft
     char url[200];
     CHECK(line && sscanf(line, "seckilld --redis %199s --replicas 1", url) == 1);
     seckilld_start(service, 0, "--redis", harness_format("%s", url), "--replicas", "1", NULL);
-    seckilld_wait_ready(service, 200);
+    seckilld_wait_whole(service);
 }
 
 static void check_left(const struct seckilld *service, int left) {
