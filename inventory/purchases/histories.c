@@ -91,11 +91,48 @@ static bool expects_replicas(const struct inventory *inventory, const struct ser
     return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was && was->had_replicas;
 }
 
+static int64_t offset_of(const struct history *history, uint64_t seq) {
+    int64_t offset = INT64_MAX;
+    for (unsigned i = 0; i < HISTORY_COVERS && i < history->cover_count; i++) {
+        if (history->covers[i].seq >= seq && history->covers[i].offset < offset)
+            offset = history->covers[i].offset;
+    }
+    return offset;
+}
+
+/* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
+ * not connected then. Or it had no part in a failover before this one. */
+static bool lacks_dropped(struct inventory *inventory, const struct replication *told) {
+    struct putback *putback = &inventory->putback;
+    const struct history *before = find(putback, told->before);
+    for (int i = 0; before && i < putback->history_count; i++) {
+        const struct history *history = putback->histories[i];
+        uint64_t dropped = receipts_dropped(&putback->receipts, history->number);
+        if (dropped && ((history == before && offset_of(history, dropped) >= told->parted) ||
+                        (history->number > before->number && inventory->url.kind != REDIS_URL_CLUSTER)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether more was lost than was kept. In a cluster the masters that are up have theirs. */
+static bool lacks_forgotten(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    bool lacks = receipts_take_forgotten(&putback->receipts, 0);
+    for (int i = 0; i < putback->history_count; i++) {
+        unsigned number = putback->histories[i]->number;
+        const struct redis *redis = store_of_history(inventory->store, number);
+        if (inventory->url.kind != REDIS_URL_CLUSTER || !redis || !redis_is_up(redis))
+            lacks |= receipts_take_forgotten(&putback->receipts, number);
+    }
+    return lacks;
+}
+
 /* NULL when out of memory. */
 static struct history *enter(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const struct replication *told = redis_history(server->redis);
-    bool expects = expects_replicas(inventory, server);
+    bool expects = expects_replicas(inventory, server), lacks = lacks_dropped(inventory, told);
     struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
@@ -107,7 +144,8 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     history->had_replicas = expects;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
-    if (history->suspect && receipts_take_forgotten(&putback->receipts))
+    lacks |= history->suspect && lacks_forgotten(inventory);
+    if (lacks)
         metric_add(&inventory->metrics->unkept, 1);
     return history;
 }
@@ -212,6 +250,7 @@ struct question {
     struct inventory *inventory;
     struct redis *redis; /* calls on_history() before it is freed */
     uint64_t seq;        /* what was acknowledged before it was asked */
+    int64_t asked_ms;    /* the reply may be read much later, if this process is stopped */
 };
 
 /* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
@@ -221,17 +260,28 @@ static bool has_replicas(const struct inventory *inventory, const struct history
            (inventory->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
 }
 
+/* What was acknowledged until this receipt was written below the offset, and need not be kept. */
+static void cover(struct inventory *inventory, struct history *history, uint64_t seq, int64_t offset) {
+    unsigned count = history->cover_count;
+    receipts_cover(&inventory->putback.receipts, history->number, seq);
+    if (count && history->covers[(count - 1) % HISTORY_COVERS].seq >= seq)
+        return;
+    history->covers[count % HISTORY_COVERS].seq = seq;
+    history->covers[count % HISTORY_COVERS].offset = offset;
+    history->cover_count++;
+}
+
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
                           const char *info, uint64_t seq) {
     struct receipts *receipts = &inventory->putback.receipts;
     history->had_replicas |= now->connected > 0;
     if (!has_replicas(inventory, history)) {
-        receipts_cover(receipts, history->number, seq);
+        cover(inventory, history, seq, now->offset);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
     if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected)
-        receipts_cover(receipts, history->number, history->mark);
+        cover(inventory, history, history->mark, history->mark_offset);
     else if (history->mark)
         return;
     history->mark = seq;
@@ -304,7 +354,7 @@ static void on_history(void *ctx, const struct redis_value *value) {
     if (!history)
         return;
     /* The same history, perhaps by another id; or the connection is broken by now. */
-    history->heard_ms = inventory_now_ms(question.inventory);
+    history->heard_ms = question.asked_ms;
     memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
     if (strcmp(history->id, now.id) == 0)
         note_replicas(question.inventory, history, &now, info, question.seq);
@@ -319,7 +369,8 @@ static void on_history(void *ctx, const struct redis_value *value) {
 static void ask_histories(struct inventory *inventory) {
     for (int i = 0; i < store_servers(inventory->store); i++) {
         struct redis *redis = store_server(inventory->store, i);
-        struct question question = {inventory, redis, inventory->putback.receipts.seq};
+        struct question question = {inventory, redis, inventory->putback.receipts.seq,
+                                    inventory_now_ms(inventory)};
         if (redis && redis_is_up(redis) && redis_history(redis)->id[0])
             ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
     }

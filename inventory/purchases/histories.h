@@ -17,7 +17,8 @@
  *
  * It cannot put back
  * - what an inventory acknowledged that died too, in its last moments,
- * - what had to be forgotten: that is counted (`unkept`) when a new history is met,
+ * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
+ *   connected: that is counted (`unkept`) when a new history is met,
  * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
  *   is like any other, and it sells at once, while others have yet to notice.
  *

@@ -45,7 +45,7 @@ void putback_keep(struct inventory *inventory, enum receipt_kind kind, const cha
     char key[SALE_KEY_SIZE];
     key_of(kind, place, key);
     unsigned history = store_history(inventory->store, key);
-    if (!receipts_are_needless(receipts, history))
+    if (!receipts_skip(receipts, history))
         receipts_add(receipts, kind, place, field, record, history, inventory_now_ms(inventory), false);
 }
 
@@ -53,7 +53,7 @@ void putback_keep_new(struct inventory *inventory, const struct inventory_order 
     struct receipts *receipts = &inventory->putback.receipts;
     unsigned history = store_history(inventory->store, order->item);
     char record[RECORD_SIZE];
-    if (receipts_are_needless(receipts, history))
+    if (receipts_skip(receipts, history))
         return;
     record_print(record, order);
     receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history, inventory_now_ms(inventory),

@@ -9,6 +9,9 @@
 
 struct redis;
 
+/* As many as there are questions in RECEIPTS_COVERED_LONG_MS, and some. */
+enum { HISTORY_COVERS = 128 };
+
 /* A history of a server, and what was done about it. */
 struct history {
     unsigned number; /* no other one has it */
@@ -33,6 +36,12 @@ struct history {
     int64_t heard_ms;  /* when its server told that last */
     uint64_t mark;     /* once they have this offset, they have what was added until this receipt */
     int64_t mark_offset;
+    /* What was acknowledged until this receipt was written below this offset: the last ones, in a ring. */
+    struct {
+        uint64_t seq;
+        int64_t offset;
+    } covers[HISTORY_COVERS];
+    unsigned cover_count; /* there were */
 };
 
 struct putback {

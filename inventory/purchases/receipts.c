@@ -207,15 +207,23 @@ void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
         history->away = away;
 }
 
-bool receipts_are_needless(struct receipts *receipts, unsigned number) {
-    return receipts->count == 0 && is_synced(receipts, number);
+bool receipts_skip(struct receipts *receipts, unsigned number) {
+    if (receipts->count > 0 || !is_synced(receipts, number))
+        return false;
+    history_of(receipts, number)->dropped = ++receipts->seq;
+    return true;
+}
+
+uint64_t receipts_dropped(struct receipts *receipts, unsigned number) {
+    const struct receipts_history *history = history_of(receipts, number);
+    return history ? history->dropped : 0;
 }
 
 int receipts_open(struct receipts *receipts) {
     const struct receipt *receipt = TAILQ_FIRST(&receipts->list);
     int open = 0;
     for (; receipt; receipt = TAILQ_NEXT(receipt, next))
-        open += !receipt_is_covered(receipts, receipt);
+        open += receipt->todo || !receipt_is_covered(receipts, receipt);
     return open;
 }
 
@@ -249,14 +257,13 @@ void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq) {
         history->covered = seq;
 }
 
-bool receipts_take_forgotten(struct receipts *receipts) {
-    bool forgotten = receipts->forgotten;
-    receipts->forgotten = false;
-    for (int i = 0; i < receipts->history_count; i++) {
-        struct receipts_history *history = &receipts->histories[i];
-        forgotten |= history->forgotten > history->covered;
+bool receipts_take_forgotten(struct receipts *receipts, unsigned number) {
+    struct receipts_history *history = history_of(receipts, number);
+    bool forgotten = history ? history->forgotten > history->covered : number == 0 && receipts->forgotten;
+    if (history)
         history->forgotten = 0;
-    }
+    else if (number == 0)
+        receipts->forgotten = false;
     return forgotten;
 }
 
@@ -296,11 +303,18 @@ static long version(const char *record) {
     return record[0] && record[1] != ' ' ? strtol(record + 1, NULL, 10) : 1;
 }
 
+static void drop(struct receipts *receipts, struct receipt *receipt) {
+    struct receipts_history *history = history_of(receipts, receipt->history);
+    if (history && history->dropped < receipt->seq)
+        history->dropped = receipt->seq;
+    receipts_remove(receipts, receipt);
+}
+
 static void forget_one(struct receipts *receipts) {
     struct receipt *oldest = TAILQ_FIRST(&receipts->list);
     if (!receipt_is_covered(receipts, oldest))
         note_forgotten(receipts, oldest->history, oldest->seq);
-    receipts_remove(receipts, oldest);
+    drop(receipts, oldest);
 }
 
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
@@ -365,7 +379,7 @@ void receipts_tick(struct receipts *receipts, int64_t now_ms) {
     for (int passed = 0; receipt && passed < PASS_MOST;) {
         struct receipt *next = TAILQ_NEXT(receipt, next);
         if (is_old(receipts, receipt, now_ms, &all_stay)) {
-            receipts_remove(receipts, receipt);
+            drop(receipts, receipt);
         } else if (all_stay) {
             break;
         } else {

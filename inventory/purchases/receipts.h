@@ -58,6 +58,7 @@ struct receipts_history {
     bool away;              /* its server is: what may be shown to it stays */
     uint64_t covered;       /* what was added until this one is */
     uint64_t forgotten;     /* the newest that was forgotten without; 0: none was */
+    uint64_t dropped;       /* the newest that was covered, or synced, and is kept no more; 0: none was */
     struct receipt *passed; /* the last one that this pass over all of them has met; NULL: none yet */
 };
 
@@ -128,14 +129,18 @@ void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
 void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced);
 /* Sets `away` of a history. */
 void receipts_set_away(struct receipts *receipts, unsigned number, bool away);
-/* Whether nothing of this history need be kept, and nothing is. */
-bool receipts_are_needless(struct receipts *receipts, unsigned number);
+/* True: nothing of this history need be kept, and nothing is. Then what was just acknowledged is not to be
+ * added. */
+bool receipts_skip(struct receipts *receipts, unsigned number);
+/* See struct receipts_history. */
+uint64_t receipts_dropped(struct receipts *receipts, unsigned number);
 
 bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt);
-/* How many are not covered. Reads all of them. */
+/* How many are not covered, or still to be done something about. Reads all of them. */
 int receipts_open(struct receipts *receipts);
-/* Whether some were forgotten that may not be covered; then says so no more. */
-bool receipts_take_forgotten(struct receipts *receipts);
+/* Whether some of the history were forgotten that are not covered; then says so no more. 0: of histories that
+ * have ended. */
+bool receipts_take_forgotten(struct receipts *receipts, unsigned number);
 
 /* Forgets what is covered and old, but for that whose server is away. To be called now and then, but not
  * while they are shown. */

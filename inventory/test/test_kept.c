@@ -150,6 +150,58 @@ static void test_copying(void) {
     shop_wait(shop, is_covered, seller, "both have it");
 }
 
+static void sell_and_forget(struct seller *seller, const char *key) {
+    CHECK_STATUS(buy(seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
+    shop_wait(seller->shop, is_covered, seller, "the replicas that are connected have it");
+    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
+}
+
+/* The replica has all so far. The master knows that it is not connected any more. */
+static void disconnect_replica(void) {
+    redis_wait_copied(&pair.master, &pair.replica);
+    proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
+}
+
+/* A replica is promoted that was not connected: what it lacks another one had, so it is kept no more. */
+static void test_left_behind(void) {
+    struct redis_server near;
+    pair_start(&pair);
+    redis_start_replica(&near, &pair.master);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    item_put_with(seller, "phone", 10, 0, 0);
+    disconnect_replica();
+    sell_and_forget(seller, "k");
+    told_fail_over(&pair, seller, NULL);
+    told_check(&told, 0, 0);
+    CHECK_INT((int)told.metrics.unkept, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK); /* it was lost */
+}
+
+/* It had no part in the failover before, in which nothing was lost. */
+static void test_left_behind_before(void) {
+    struct redis_server near, second;
+    pair_start(&pair);
+    redis_start_replica(&near, &pair.master);
+    redis_start_replica(&second, &pair.master);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    item_put_with(seller, "phone", 10, 0, 0);
+    sell_and_forget(seller, "k1");
+    disconnect_replica();
+    struct pair to_near = {.master = pair.master, .replica = near, .front = pair.front};
+    redis_wait_copied(&pair.master, &near);
+    told_fail_over(&to_near, seller, NULL);
+    CHECK_STR(redis_command(&second, "REPLICAOF", "127.0.0.1", harness_format("%d", near.port), NULL), "OK");
+    replica_wait(&near);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    sell_and_forget(seller, "k2");
+    pair.master = near;
+    told_fail_over(&pair, seller, NULL);
+    CHECK_INT((int)told.metrics.unkept, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK); /* it was lost */
+}
+
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
     return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
@@ -252,6 +304,13 @@ static void test_master_is_away(void) {
     CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
 }
 
+static void restart(struct seller *seller, struct redis_server *master) {
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "the master is gone");
+    redis_restart(master);
+    shop_wait(seller->shop, seller_is_whole, seller, "the master is back");
+}
+
 /* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
  * before: what is sold meanwhile is kept. */
 static void test_restarted_master(void) {
@@ -265,12 +324,33 @@ static void test_restarted_master(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(restarts, restarts + MASTERS);
     redis_pause(restarts + MASTERS);
-    redis_kill(restarts);
-    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
-    redis_restart(restarts);
-    shop_wait(shop, seller_is_whole, seller, "the master is back");
+    restart(seller, restarts);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     check_open(seller);
+}
+
+/* More was sold at one master than is kept. That is told when it is not the same any more, and not when
+ * another one is not. */
+static void test_unkept_of_one(void) {
+    struct redis_cluster cluster;
+    redis_cluster_start(&cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *phone = redis_cluster_of(&cluster, "{phone}"),
+                        *other = redis_cluster_of(&cluster, "{lamp}");
+    CHECK(phone != other);
+    item_put_with(seller, "phone", 10, 0, 0);
+    redis_wait_copied(phone, phone + MASTERS);
+    redis_pause(phone + MASTERS);
+    seller->inventory->putback.receipts.max = 2;
+    for (int i = 0; i < 5; i++)
+        CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
+    restart(seller, other);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    restart(seller, phone);
+    CHECK_INT((int)told.metrics.unkept, 1);
 }
 
 /* ---- histories ---- */
@@ -340,11 +420,14 @@ int main(int argc, char **argv) {
     harness_run("what replicas have", test_coverage);
     harness_run("one Redis that syncs", test_synced);
     harness_run("a replica that gets its copy", test_copying);
+    harness_run("a replica that was left behind", test_left_behind);
+    harness_run("a replica that was left behind before", test_left_behind_before);
     harness_run("one Redis", test_one_redis);
     harness_run("one Redis that is away for long", test_away_for_long);
     harness_run("one Redis that is away while it is stopped", test_away_while_stopped);
     harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
+    harness_run("more than is kept, at one master", test_unkept_of_one);
     harness_run("many histories", test_many_histories);
     harness_run("the oldest is that of a master which is up", test_oldest_is_up);
     return harness_finish();

@@ -194,23 +194,26 @@ static void test_forgotten(void) {
     CHECK_STR(record_of("a"), "c 1 ann 1");
     receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
     CHECK_STR(record_of("a"), "none");
-    CHECK(!receipts_take_forgotten(&receipts));
+    CHECK(!receipts_take_forgotten(&receipts, HERE));
+    CHECK_INT((int)receipts_dropped(&receipts, HERE), 1);
     for (int i = 0; i < 4; i++)
         add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
     CHECK_INT(receipts.count, 3);
     CHECK_STR(record_of("k0"), "none");
-    CHECK(receipts_take_forgotten(&receipts));
-    CHECK(!receipts_take_forgotten(&receipts));
+    CHECK(receipts_take_forgotten(&receipts, HERE));
+    CHECK(!receipts_take_forgotten(&receipts, HERE));
     /* Replicas got it after all. */
     add("k4", "c 1 ann 1", HERE, 0);
     receipts_cover(&receipts, HERE, receipts.seq);
-    CHECK(!receipts_take_forgotten(&receipts));
+    CHECK(!receipts_take_forgotten(&receipts, HERE));
     /* Nobody knows any more. */
     add("k5", "c 1 ann 1", THERE, 0);
     for (int i = 6; i < 9; i++)
         add(harness_format("k%d", i), "c 1 ann 1", THERE, 0);
+    CHECK(!receipts_take_forgotten(&receipts, HERE));
     receipts_end_history(&receipts, THERE);
-    CHECK(receipts_take_forgotten(&receipts));
+    CHECK(receipts_take_forgotten(&receipts, 0));
+    CHECK(!receipts_take_forgotten(&receipts, 0));
 }
 
 /* While a server is away what is covered stays; and where it is put back it is new. */
@@ -243,7 +246,7 @@ static void test_many_covered(void) {
     CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST + MORE);
     receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
     CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
-    CHECK(!receipts_take_forgotten(&receipts));
+    CHECK(!receipts_take_forgotten(&receipts, HERE));
 }
 
 /* Behind many that are not covered, as of a master whose replica is away, old ones go as well: each call goes

@@ -233,10 +233,58 @@ static void test_overruled_short(void) {
     item_check_audit(seller, "seat", 0, 0, 1);
 }
 
+/* ---- a decision that the journal lost, and an item has ---- */
+
+static struct txn *make_decided(struct seller *seller, const struct redis_server *redis, const char *key,
+                                enum txn_call call, const char *phase) {
+    struct txn *txn = make_held(seller, key, "held:2 phone:1");
+    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
+    shop_idle(seller->shop, 50); /* the replies of the last steps are not waited for */
+    txn_set_record(redis, txn, harness_format("%s%s", phase, strchr(txn_record(redis, txn), ' ')), true);
+    return txn;
+}
+
+/* Whatever is asked for next, and in whichever order: the stronger decision stands, in all items. */
+static void test_decided_by_items(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    items_put_three(seller);
+    struct txn *confirmed = make_decided(seller, &redis, "a", TXN_CONFIRM, "held"),
+               *expired = make_decided(seller, &redis, "b", TXN_CONFIRM, "expiring"),
+               *aborted = make_decided(seller, &redis, "c", TXN_CONFIRM, "undoing"),
+               *cancelled = make_decided(seller, &redis, "d", TXN_CANCEL, "held"),
+               *cancelled_too = make_decided(seller, &redis, "e", TXN_CANCEL, "expiring");
+    lose_line(&redis, confirmed, 1);
+    lose_line(&redis, expired, 1);
+    CHECK_STATUS(txn_do(confirmed, TXN_CANCEL), INVENTORY_UNKNOWN);
+    CHECK_STATUS(txn_do(cancelled, TXN_CONFIRM), INVENTORY_UNKNOWN);
+    txns_recover(seller);
+    CHECK(inventory_transactions_are_suspect(seller->inventory));
+    CHECK_INT(txns_reconcile(seller, true).torn, 3);
+    txns_recover(seller);
+    shop_idle(seller->shop, 50);
+    struct txn *const sold[] = {confirmed, expired, aborted, cancelled};
+    for (int i = 0; i < 4; i++) {
+        CHECK_STATUS(txn_do(sold[i], TXN_CONFIRM), INVENTORY_OK);
+        shop_idle(seller->shop, 50);
+        CHECK_STR(txn_phase(&redis, sold[i]), "confirmed");
+        txn_check_order(seller, sold[i], 0, "confirmed");
+        txn_check_order(seller, sold[i], 1, "confirmed");
+        CHECK_STATUS(txn_do(sold[i], TXN_CANCEL), INVENTORY_CONFIRMED);
+    }
+    CHECK_STR(txn_phase(&redis, cancelled_too), "cancelled");
+    item_check_audit(seller, "held", 92, 0, 8);
+    item_check_audit(seller, "phone", 96, 0, 4);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
     harness_run("a decision that does not fit", test_overruled_short);
+    harness_run("a decision that items have", test_decided_by_items);
     harness_run("a master that is gone", test_master_gone);
     harness_run("a reply that is lost", test_reply_lost);
     return harness_finish();

@@ -8,7 +8,8 @@
 --     {'not-started'} or {'ended'}.
 --   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
---     a failover, and c takes its units anew; also of one that has expired, if it is noted as lost. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
+--     a failover, and c takes its units anew; also of one
+--     that has expired, or was cancelled, if it is noted as lost. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
 --     that they are lost (see putback.lua), or {'otherwise', record}.
 --   disown: the same with u, and ends confirmed orders too. Those that were cancelled, or expired, have no units.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
@@ -112,8 +113,8 @@ function act.settle()
   local state, user, held, sold, lacking, expired, noted = ARGV[4], ARGV[5], 0, 0, 0, 0, true
   for i = 1, #digests do
     local was, quantity = letter(i), tonumber(string.match(records[i], ' (%d+)'))
-    local is_noted = state == 'c' and (not was or was == 'e') and redis.call('HEXISTS', shortage, digests[i]) == 1
-    local is_lost = was == 'e' and is_noted -- that it was confirmed before it was taken for expired
+    local is_noted = state == 'c' and (not was or was == 'e' or was == 'x') and redis.call('HEXISTS', shortage, digests[i]) == 1
+    local is_lost = was and is_noted -- that it was confirmed before it was taken for expired, or cancelled
     if not was then
       records[i] = state .. string.sub(records[i], 2)
     elseif was == 'b' or is_lost or what == 'disown' and was ~= 'u' then

@@ -128,6 +128,17 @@ static int line_beyond(const struct transaction_part *part, int64_t most) {
     return line;
 }
 
+/* An order has ended by another decision. The strongest one counts. */
+static bool note_decided(struct transaction_run *run, const char *record) {
+    enum phase decided = *record == 'c'   ? PHASE_CONFIRMING
+                         : *record == 'x' ? PHASE_CANCELLING
+                         : *record == 'e' ? PHASE_EXPIRING
+                                          : PHASE_NONE;
+    if (run->decided == PHASE_NONE || decided < run->decided)
+        run->decided = decided;
+    return decided != PHASE_NONE;
+}
+
 /* Reads a reply of words; false: it is not an expected one. */
 static bool note_word(struct transaction_part *part, const struct redis_value *value) {
     struct transaction_run *run = part->run;
@@ -151,6 +162,8 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         run->lacks = true;
         return true;
     }
+    if (strcmp(word, "otherwise") == 0 && count > 1)
+        return note_decided(run, redis_value_text(redis_value_at(value, 1)));
     if (!terms_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
@@ -333,6 +346,7 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->then = then;
     run->status = INVENTORY_OK;
     run->stale = run->lacks = false;
+    run->decided = PHASE_NONE;
     run->pending = 1; /* until all calls are sent */
 }
 

@@ -122,14 +122,17 @@ static bool has(const struct line_compared *compared, const char *standing) {
             (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
-/* The decision was lost, and the order taken for expired. The journal has the decision again, and its steps
- * end no order that has ended: so the order must be as the decision leaves it. */
+/* The decision was lost, and the order ended by another one, which is weaker: see transaction.c. The journal
+ * has the decision again, and its steps end no order that has ended: so the order must be as the decision
+ * leaves it. */
 static void overrule(struct line_compared *compared, const char *standing) {
     const struct inventory_transaction *transaction = &compared->of->transaction;
-    bool confirming = transaction->phase == PHASE_CONFIRMING;
+    bool confirming = transaction->phase == PHASE_CONFIRMING,
+         cancelling = transaction->phase == PHASE_CANCELLING;
     struct inventory_order now;
-    if (compared->kind == RECEIPT_ORDER && (confirming || transaction->phase == PHASE_CANCELLING) &&
-        standing && record_read(&now, "", "", standing) && now.state == INVENTORY_STATE_EXPIRED)
+    if (compared->kind == RECEIPT_ORDER && standing && record_read(&now, "", "", standing) &&
+        (((confirming || cancelling) && now.state == INVENTORY_STATE_EXPIRED) ||
+         (confirming && now.state == INVENTORY_STATE_CANCELLED)))
         lines_print_order(compared->record, transaction, (int)(compared->line - transaction->lines),
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }

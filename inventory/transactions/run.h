@@ -32,6 +32,8 @@ struct transaction_run {
     bool stale;
     bool lacks;    /* units of a decision that are told as lost: they were sold again */
     bool refunded; /* units that had been debited */
+    /* Another decision, by which orders have ended: the journal has lost it. PHASE_NONE: there is none. */
+    enum phase decided;
     void (*then)(struct transaction_run *run);
     int64_t now_ms, hold_ms; /* of a read */
     struct delayed delayed;  /* between read and write, of a naive basket */

@@ -303,10 +303,26 @@ static void answer_lacking(struct transaction_run *run) {
         transaction_finish(run, INVENTORY_UNKNOWN);
 }
 
+/* Orders have ended by another decision, which the journal lost in a failover. Of two decisions one stands:
+ * to confirm before to cancel, that before to expire, and any before to abort, which nobody is told of. What
+ * was written for the other one, reconcile.c writes anew. */
+static void go_on_as_decided(struct transaction_run *run) {
+    enum phase phase = (enum phase)run->transaction->phase;
+    run->inventory->torn = true;
+    if (phase == PHASE_ABORTING || run->decided < phase)
+        move(run, run->decided);
+    else
+        transaction_finish(run, INVENTORY_UNKNOWN);
+}
+
 static void on_written(struct transaction_run *run) {
     enum phase next = phases[run->transaction->phase].next;
     if (is_lost(run))
         return;
+    if (run->decided != PHASE_NONE) {
+        go_on_as_decided(run);
+        return;
+    }
     if (run->status == INVENTORY_OK && run->transaction->phase == PHASE_ABORTING)
         note_aborted(run);
     if (run->status == INVENTORY_STALE)

@@ -410,8 +410,10 @@ bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_d
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_valid(queue, due);
     if (each && deadline_ns) {
+        bool is_renewed = deadline_ns > each->grant.deadline_ns;
         each->grant.deadline_ns = each->granted.deadline_ns = deadline_ns;
-        set_third(queue, each);
+        if (is_renewed)
+            set_third(queue, each);
     }
     if (each && verify_ns && verify_ns < each->granted.verify_ns)
         each->granted.verify_ns = verify_ns;

@@ -63,21 +63,25 @@ static bool is_renewed(const struct lock_maintenance *maintenance, const struct 
     return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
 }
 
-static void apply(struct lock_maintenance *maintenance, const struct lock_due *due,
-                  const struct lock_check *check) {
+/* Returns when the grant is to be verified again, if that is earlier than its queue noted. */
+static int64_t apply(struct lock_maintenance *maintenance, const struct lock_due *due,
+                     const struct lock_check *check) {
     struct lock *lock = maintenance->lock;
     if (check->status == LOCK_NOT_OWNER) {
         lose(maintenance, due, true);
-        return;
+        return INT64_MAX;
     }
     if (check->status == LOCK_OK && check->extends) {
         if (lock_local_queue_update(lock->queue, due, check->grant.deadline_ns, 0))
             atomic_fetch_add(&lock->metrics.extended, 1);
         lock_maintenance_wake(maintenance, check->grant.deadline_ns);
-        return;
+        return INT64_MAX;
     }
-    if (lock->renews || check->status != LOCK_OK)
-        lock_local_queue_update(lock->queue, due, 0, now_ns(maintenance) + due->granted.third_ns / 4);
+    if (!lock->renews && check->status == LOCK_OK)
+        return INT64_MAX;
+    int64_t again_ns = now_ns(maintenance) + due->granted.third_ns / 4;
+    lock_local_queue_update(lock->queue, due, 0, again_ns);
+    return again_ns;
 }
 
 /* False: there is nothing to ask the store. */
@@ -109,8 +113,11 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     uint64_t moves = atomic_load(&lock->moves);
     if (count > 0)
         lock->backend->check(lock->store, checks, count);
-    for (size_t i = 0; i < count; i++)
-        apply(maintenance, &dues[i], &checks[i]);
+    for (size_t i = 0; i < count; i++) {
+        int64_t again_ns = apply(maintenance, &dues[i], &checks[i]);
+        if (again_ns < scan->next_ns)
+            scan->next_ns = again_ns;
+    }
     if (atomic_load(&lock->moves) != moves) /* some answers may be from where the store is no more */
         lock_local_queue_doubt_all(lock->queue);
     return count == most;

@@ -64,6 +64,49 @@ static void a_crowds_orders(void) {
     seckilld_wait_log(&setup.service, "that a failover of the store had lost");
 }
 
+struct questions {
+    const struct redis_server *redis;
+    long calls; /* of INFO, those of this test as well */
+};
+
+static long calls_of(const struct redis_server *redis, const char *command) {
+    const char *stats = redis_command(redis, "INFO", "commandstats", NULL),
+               *at = strstr(stats, harness_format("cmdstat_%s:calls=", command));
+    return at ? strtol(strchr(at, '=') + 1, NULL, 10) : 0;
+}
+
+/* Each list of what is kept has asked for its server's settings, and twice what the server has. */
+static bool have_asked(void *arg) {
+    enum { LISTS = 3 }; /* of two workers and the background */
+    struct questions *questions = arg;
+    questions->calls += 2;
+    return calls_of(questions->redis, "config|get") >= LISTS &&
+           calls_of(questions->redis, "info") >= questions->calls + 3L * LISTS;
+}
+
+/* A replica is promoted that nobody has seen. What it lacks was on the master's disk, so it was not kept. */
+static void an_unknown_replica(void) {
+    struct setup setup;
+    struct web_response response;
+    redis_start(&setup.master, "--appendfsync", "always", NULL);
+    redis_start_replica(&setup.replica, &setup.master);
+    CHECK_STR(redis_command(&setup.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    setup.front = proxy_start(setup.master.port);
+    seckilld_start(&setup.service, proxy_port(setup.front), "--workers", "2", NULL);
+    setup.port = setup.service.port;
+    seckilld_wait_ready(&setup.service, 200);
+    shop_put(setup.port, "phone", "\"stock\":9");
+    CHECK_INT(shop_buy(setup.port, "phone", "ann", 1, "k", &response), 201);
+    const char *order = shop_text(&response, "order");
+    struct questions questions = {&setup.master, calls_of(&setup.master, "info")};
+    CHECK(harness_wait(have_asked, &questions, 20000));
+    CHECK_INT((int)shop_metric(setup.port, "seckill_unkept_total"), 0);
+    fail_over(&setup);
+    CHECK_INT(shop_order(setup.port, order, NULL, &response), 404);
+    CHECK((int)shop_metric(setup.port, "seckill_unkept_total") >= 1);
+    seckilld_wait_log(&setup.service, "may have lost more of what was acknowledged than was kept");
+}
+
 static bool is_expired(void *arg) {
     struct web_response response;
     const char *const *order = arg;
@@ -405,6 +448,7 @@ int main(int argc, char **argv) {
     harness_run("a crowd's orders are put back", a_crowds_orders);
     harness_run("of one master of a cluster", of_one_master);
     harness_run("a shortage is told", a_shortage);
+    harness_run("an unknown replica is promoted", an_unknown_replica);
     harness_run("a hold that ended", a_hold_that_ended);
     harness_run("a basket that was taken for expired", a_basket_taken_for_expired);
     harness_run("an orderly end", an_orderly_end);
