@@ -1,0 +1,219 @@
+/* What becomes of two records of one order: putback.lua itself is called with each two that may meet, one
+ * after the other. */
+#include <string.h>
+
+#include "inventory/test/fixture.h"
+#include "putback.lua.h"
+
+static struct redis_server redis;
+
+/* The item of a test. */
+static const char *item;
+
+static const char *key(const char *what) {
+    return harness_format("seckill:{%s}:%s", item, what);
+}
+
+static void item_open(struct seller *seller, const char *name, int stock, int limit) {
+    item = name;
+    item_put_with(seller, item, stock, limit, 600000);
+}
+
+/* `h`, `c2` and the like, as a record of one unit of ann. `o` is `h` of a hold that is over. */
+static const char *record_of(const char *state) {
+    bool is_over = *state == 'o';
+    return harness_format("%s 1 ann 1700000000000 %s", is_over ? "h" : state,
+                          is_over ? "1700000001000" : "32503680000000");
+}
+
+/* What the script says to a record of order `name`. */
+static const char *show(const char *name, const char *state, const char *last) {
+    return harness_format("%s",
+                          redis_command(&redis, "EVAL", putback_lua, "7", key("item"), key("orders"),
+                                        key("users"), key("holds"), key("ledger"), key("shortage"),
+                                        key("restocks"), "order", name, record_of(state), last, "on", NULL));
+}
+
+/* The state and version that it has now. */
+static const char *stands(const char *name) {
+    char *record = harness_format("%s", redis_command(&redis, "HGET", key("orders"), name, NULL));
+    record[strcspn(record, " ")] = '\0';
+    return record;
+}
+
+static void check_units(const char *counted, int units) {
+    CHECK_INT(redis_integer(&redis, "HGET", key("item"), counted, NULL), units);
+}
+
+/* What the script says, and what stands then; in words for a table. */
+static const char *outcome(const char *name, const char *state, const char *last) {
+    const char *said = show(name, state, last);
+    CHECK_STR(ledger_audit(&redis, item), "balanced");
+    return harness_format("%s: %s", said, stands(name));
+}
+
+static struct seller *open_one(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    return seller_open(shop_open(), &redis);
+}
+
+/* ---- each two ---- */
+
+enum { STATES = 8, STOCK = 5, LIMIT = 1 };
+
+/* By what stands, and what is shown then. A confirm of version 1 is of an item without holds. NULL: a hold is
+ * over or not. */
+static const char *const states[STATES] = {"h", "o", "c", "c2", "x2", "e2", "c3", "x3"};
+static const char *const first[STATES] = {"back: h",  "back: e",  "back: c",  "back: c2",
+                                          "back: x2", "back: e2", "back: c3", "back: x3"};
+static const char *const met[STATES][STATES] = {
+    /* h */ {"there: h", NULL, "differs: h", "back: c2", "back: x2", "back: e2", "back: c3", "back: x3"},
+    /* o */ {NULL, "there: e", "back: c2", "back: c2", "back: x2", "there: e", "back: c3", "back: x3"},
+    /* c */
+    {"differs: c", "there: c", "there: c", "there: c", "back: x2", "back: e2", "there: c", "back: x3"},
+    /* c2 */
+    {"there: c2", "there: c2", "there: c2", "there: c2", "differs: c2", "differs: c2", "there: c2",
+     "back: x3"},
+    /* x2 */
+    {"there: x2", "there: x2", "there: x2", "differs: x2", "there: x2", "differs: x2", "back: c3",
+     "there: x2"},
+    /* e2 */
+    {"there: e2", "there: e2", "there: e2", "back: c3", "back: x3", "there: e2", "back: c3", "back: x3"},
+    /* c3 */
+    {"there: c3", "there: c3", "there: c3", "there: c3", "there: c3", "there: c3", "there: c3",
+     "differs: c3"},
+    /* x3 */
+    {"there: x3", "there: x3", "there: x3", "there: x3", "there: x3", "there: x3", "differs: x3",
+     "there: x3"}};
+
+/* Of the counters, which are balanced: what the order that stands does to them. */
+static void check_counters(char state) {
+    bool has = state == 'h' || state == 'c';
+    check_units("available", STOCK - has);
+    check_units("held", state == 'h');
+    check_units("sold", state == 'c');
+    check_units("returned", !has);
+    CHECK_INT(redis_integer(&redis, "HINCRBY", key("users"), "ann", "0", NULL), has);
+    CHECK_INT(redis_integer(&redis, "ZCARD", key("holds"), NULL), state == 'h');
+}
+
+static bool differs(int a, int b) {
+    return strncmp(met[a][b], "differs", 7) == 0;
+}
+
+/* The state that stands in the end. */
+static char meet(struct seller *seller, int a, int b) {
+    item_open(seller, harness_format("%s-%s", states[a], states[b]), STOCK, LIMIT);
+    CHECK_STR(outcome("k", states[a], "no"), first[a]);
+    CHECK_STR(outcome("k", states[b], "no"), met[a][b]);
+    const char *state = stands("k");
+    check_counters(*state);
+    CHECK_STR(harness_format("%s: %s", show("k", states[b], "yes"), stands("k")),
+              differs(a, b) ? met[a][b] : harness_format("there: %s", state));
+    return *state;
+}
+
+/* The newest stands, whoever is first; where both are as new, the first one does, and that is told. */
+static void test_each_two(void) {
+    struct seller *seller = open_one();
+    char last[STATES][STATES];
+    for (int a = 0; a < STATES; a++) {
+        for (int b = 0; b < STATES; b++)
+            last[a][b] = met[a][b] ? meet(seller, a, b) : '-';
+    }
+    for (int a = 0; a < STATES; a++) {
+        for (int b = 0; b < a; b++)
+            CHECK(last[a][b] == last[b][a] || (differs(a, b) && differs(b, a)));
+    }
+}
+
+/* ---- units that others have by now ---- */
+
+/* A hold that is over takes none, be there some or not. */
+static void test_hold_is_over(void) {
+    struct seller *seller = open_one();
+    for (int stock = 1; stock <= 2; stock++) {
+        item_open(seller, harness_format("of%d", stock), stock, 0);
+        CHECK_STATUS(buy(seller, item, "bob", "b", 1)->status, INVENTORY_OK);
+        CHECK_STR(outcome("k", "o", "yes"), "back: e");
+        check_units("available", stock - 1);
+        check_units("held", 1);
+        check_units("returned", 1);
+        CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+    }
+}
+
+/* Somebody has the only unit, or ann has all that she may, when a state is shown that takes one. It is noted
+ * at the end, once, and not any more when it fits. */
+static void check_short(struct seller *seller, const char *before, const char *state, const char *standing,
+                        const char *fits, bool by_limit) {
+    item_open(seller, harness_format("%s-%s-%d", before, state, by_limit), by_limit ? 10 : 1, by_limit);
+    if (*before)
+        CHECK_STR(show("k", before, "no"), "back");
+    struct buy *taker = buy(seller, item, by_limit ? "ann" : "bob", "b", 1);
+    CHECK_STATUS(taker->status, INVENTORY_OK);
+    CHECK_STR(outcome("k", state, "no"), harness_format("short: %s", standing));
+    CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STR(outcome("k", state, "yes"), harness_format("short: %s", standing));
+        check_units("shortage", 1);
+        CHECK_STR(redis_command(&redis, "HGET", key("shortage"), "k", NULL), record_of(state));
+    }
+    CHECK_STATUS(order_step(seller, taker->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    CHECK_STR(outcome("k", state, "no"), harness_format("back: %s", fits));
+    check_units("shortage", 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+}
+
+/* `e2`: it was confirmed, that was lost, and then another one took it for expired. */
+static void test_short(void) {
+    struct seller *seller = open_one();
+    for (int by_limit = 0; by_limit < 2; by_limit++) {
+        check_short(seller, "", "h", "(nil)", "h", by_limit);
+        check_short(seller, "", "c", "(nil)", "c", by_limit);
+        check_short(seller, "", "c2", "(nil)", "c2", by_limit);
+        check_short(seller, "o", "c2", "e", "c2", by_limit);
+        check_short(seller, "e2", "c2", "e2", "c3", by_limit);
+        check_short(seller, "x2", "c3", "x2", "c3", by_limit);
+    }
+}
+
+/* What takes no unit fits always. */
+static void test_no_units_left(void) {
+    static const char *const takes_none[][4] = {/* stands, is shown, then stands */
+                                                {"", "x2", "x2"},   {"", "e2", "e2"},  {"e2", "x2", "x3"},
+                                                {"h", "c2", "c2"},  {"h", "x2", "x2"}, {"h", "e2", "e2"},
+                                                {"c2", "x3", "x3"}, {"o", "x2", "x2"}};
+    struct seller *seller = open_one();
+    for (size_t i = 0; i < sizeof takes_none / sizeof *takes_none; i++) {
+        const char *before = takes_none[i][0];
+        bool has = *before == 'h' || *before == 'c';
+        item_open(seller, harness_format("none-%zu", i), 1 + has, 0);
+        if (*before)
+            CHECK_STR(show("k", before, "no"), "back");
+        CHECK_STATUS(buy(seller, item, "bob", "b", 1)->status, INVENTORY_OK);
+        check_units("available", 0);
+        CHECK_STR(outcome("k", takes_none[i][1], "no"), harness_format("back: %s", takes_none[i][2]));
+    }
+}
+
+/* ---- the item is gone ---- */
+
+static void test_unknown_item(void) {
+    open_one();
+    item = "gone";
+    for (int i = 0; i < STATES; i++)
+        CHECK_STR(show("k", states[i], "yes"), "unknown-item");
+    CHECK_STR(redis_command(&redis, "KEYS", "*{gone}*", NULL), "[]");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    harness_run("each two states of an order", test_each_two);
+    harness_run("a hold that is over", test_hold_is_over);
+    harness_run("what does not fit", test_short);
+    harness_run("what takes no units", test_no_units_left);
+    harness_run("an item that is gone", test_unknown_item);
+    return harness_finish();
+}
