@@ -18,18 +18,27 @@ static struct seller *other;     /* who does not */
 static int door;                 /* where the first one connects to; 0: to the master */
 static struct newer_wait *relay; /* that is there */
 
-static void sellers_open(int call_ms) {
+/* By a test that failed. */
+static void mend_if_cut(void) {
+    if (pair.is_cut)
+        pair_mend(&pair);
+}
+
+static void sellers_open_with(int replicas, int call_ms) {
     struct shop *shop = shop_open();
     int port = door ? door : pair.master.port;
-    if (pair.is_cut) /* by a test that failed */
-        pair_mend(&pair);
+    mend_if_cut();
     CHECK_STR(redis_command(&pair.master, "FLUSHALL", NULL), "OK");
     other = seller_open(shop, &pair.master);
     seller = seller_open_with(
         shop, &(struct seller_options){
-                  .port = port, .replicas = 1, .call_timeout_ms = call_ms, .resolve_ms = RESOLVE_MS});
+                  .port = port, .replicas = replicas, .call_timeout_ms = call_ms, .resolve_ms = RESOLVE_MS});
     seller->locked = other->locked = true;
     seller_wait_up(seller);
+}
+
+static void sellers_open(int call_ms) {
+    sellers_open_with(1, call_ms);
 }
 
 /* With one order, after which the server knows the scripts. */
@@ -229,6 +238,84 @@ static void test_crowd(void) {
     check_books(seller, &pair.replica, "phone", 0, 0, CROWD / 2);
 }
 
+/* ---- two replicas ---- */
+
+static struct redis_server second;
+
+static bool are_two(void *arg) {
+    const char *info = redis_command(&pair.master, "INFO", "replication", NULL);
+    (void)arg;
+    return strstr(info, "slave0:") && strstr(info, "slave1:") && !strstr(info, "state=wait_bgsave") &&
+           !strstr(info, "state=send_bulk");
+}
+
+static void second_start(void) {
+    mend_if_cut();
+    redis_start_replica(&second, &pair.master);
+    CHECK(harness_wait(are_two, NULL, 20000));
+}
+
+static void check_server(int replicas, int proven) {
+    struct inventory_health health;
+    store_health(seller, &health);
+    CHECK(health.ready);
+    CHECK_INT(health.servers[0].replicas, replicas);
+    CHECK_INT(health.servers[0].proven, proven);
+}
+
+static void check_are_on_both(struct buy *buy) {
+    check_is_on_replica(buy);
+    if (buy->status == INVENTORY_OK && strcmp(order_at(&second, buy->ctx), "(nil)") == 0)
+        buy->seller->shop->fault = "the second replica does not have it";
+}
+
+static bool lacks_one(void *arg) {
+    struct inventory_health health;
+    store_health(arg, &health);
+    return !health.ready && strstr(health.reason, "has 1 of the 2 replicas that --replicas 2 needs");
+}
+
+/* Both are needed, and one is cut off, and gone then. */
+static void test_both_are_needed(void) {
+    static char key[] = "k0";
+    second_start();
+    sellers_open_with(2, CALL_MS);
+    phone_sell(INVENTORY_BATCH);
+    check_server(2, 2);
+    proxy_set(pair.link, PROXY_DELAY, 20, NULL);
+    struct buy *bought = buy_begin(seller, "phone", "ann", key, 1);
+    bought->then = check_are_on_both;
+    bought->ctx = key;
+    shop_settle(seller->shop);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    proxy_set(pair.link, PROXY_PASS, 0, NULL);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNKNOWN);
+    redis_wait_copied(&pair.master, &second);
+    CHECK_HAS(order_at(&second, "k"), "c 1 ann");
+    CHECK(!inventory_is_up(seller->inventory));
+    CHECK_HAS(inventory_last_error(seller->inventory), "fewer than 2 replicas");
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_UNAVAILABLE);
+    proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
+    shop_wait(seller->shop, lacks_one, seller, "it is told that one is not there");
+    pair_mend(&pair);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+    check_books(seller, &pair.replica, "phone", 7, 0, 3);
+}
+
+/* One is needed: what the other one, which is cut off, has not said is not taken for proven. */
+static void test_one_of_two(void) {
+    second_start();
+    sellers_open(CALL_MS);
+    phone_sell(INVENTORY_BATCH);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    check_server(2, 1);
+    pair_mend(&pair);
+    replica_wait(&pair.master);
+}
+
 /* ---- WAIT counts otherwise since Redis 7.2 ---- */
 
 static void relay_begin(void) {
@@ -255,6 +342,11 @@ static void test_newer_cut_off(void) {
 static void test_newer_reads(void) {
     relay_begin();
     test_reads_are_safe();
+}
+
+static void test_newer_both(void) {
+    relay_begin();
+    test_both_are_needed();
 }
 
 /* The write before WAIT is refused, so that WAIT waits for nothing. */
@@ -335,9 +427,12 @@ int main(int argc, char **argv) {
     run_each("cut off for a while", test_cut_off_for_a_while, INVENTORY_BATCH);
     run_each("reads are safe", test_reads_are_safe, INVENTORY_OPTIMISTIC);
     run_each("a crowd", test_crowd, INVENTORY_OPTIMISTIC);
+    harness_run("both of two are needed", test_both_are_needed);
+    harness_run("one of two is needed", test_one_of_two);
     run_each("newer WAIT: safe when answered", test_newer_safe, INVENTORY_BATCH);
     run_each("newer WAIT: cut off", test_newer_cut_off, INVENTORY_BATCH);
     run_each("newer WAIT: reads are safe", test_newer_reads, INVENTORY_BATCH);
+    harness_run("newer WAIT: both of two are needed", test_newer_both);
     run_each("newer WAIT: nothing can be written before it", test_newer_refused, INVENTORY_BATCH);
     run_each("a store that is full", test_full, INVENTORY_BATCH);
     harness_run("a cluster", test_cluster);
