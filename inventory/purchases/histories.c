@@ -382,7 +382,7 @@ static void give_up(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        int64_t since_ms = inventory_now_ms(inventory) - history->reached_ms;
+        int64_t since_ms = inventory_now_ms(inventory) - history->rests_ms;
         if (history->state != HISTORY_RESTS || since_ms < rest_ms(inventory) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;

@@ -277,6 +277,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         inventory->putback.running--;
     } else if (history->suspect && !history->last) {
         history->state = HISTORY_RESTS;
+        history->rests_ms = inventory_now_ms(inventory);
     } else {
         history->state = HISTORY_DONE;
         inventory->torn |= history->suspect;

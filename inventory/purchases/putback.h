@@ -24,7 +24,8 @@ struct history {
     bool all_shown;     /* by all */
     bool asking;        /* whether they have; not before asked_ms + an interval */
     int64_t asked_ms;
-    int64_t reached_ms; /* when its server was reached last: it rests from then on */
+    int64_t reached_ms; /* when its server was reached last: it is to rest as from then */
+    int64_t rests_ms;   /* when it began to: before that the store may have had no room for long */
     uint64_t seen;      /* what was acknowledged until this receipt was shown */
     int64_t again_ms;   /* not to be shown the receipts again before that */
     uint64_t began;     /* the pass: after this receipt */
