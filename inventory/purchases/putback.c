@@ -140,12 +140,18 @@ static void call_create(struct showing *showing, const struct receipt *receipt) 
     redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
 }
 
-/* LT: an entry that is earlier stays. */
+/* An entry that is earlier stays. So does ZADD LT, but a store that is full refuses it also where it would
+ * change nothing. */
+static const char index_lua[] = "local due = redis.call('ZSCORE', KEYS[1], ARGV[2])\n"
+                                "if due and tonumber(due) <= tonumber(ARGV[1]) then return 0 end\n"
+                                "return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])\n";
+
 static void call_index(struct showing *showing, const struct receipt *receipt) {
     char key[32];
     snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
-    redis_greet(showing->redis, on_shown, showing, 5,
-                (const char *[]){"ZADD", key, "LT", receipt_record(receipt), receipt_field(receipt)});
+    redis_greet(
+        showing->redis, on_shown, showing, 6,
+        (const char *[]){"EVAL", index_lua, "1", key, receipt_record(receipt), receipt_field(receipt)});
 }
 
 /* Holds that the server has, and that ended where it was lost: they must not take the units of the order that

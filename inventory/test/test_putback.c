@@ -258,6 +258,21 @@ static void test_full(void) {
     check_books(seller, &pair.replica, "seat", 1, 1, 1);
 }
 
+/* Where nothing was lost it answers reads. */
+static void test_full_and_nothing_lost(void) {
+    static const int64_t holds[] = {0, 600000};
+    for (int i = 0; i < 2; i++) {
+        struct seller *seller;
+        fail_over_full(&seller, holds[i], false);
+        seller_hurry_up(seller);
+        CHECK_STATUS(order_step(seller, order_of("kept"), INVENTORY_READ, NULL), INVENTORY_OK);
+        CHECK_STATUS(buy(seller, "seat", "ann", "kept", 1)->status, INVENTORY_REPLAYED);
+        CHECK_STATUS(buy(seller, "seat", "bob", "new", 1)->status, INVENTORY_UNAVAILABLE);
+        told_check(&told, 0, 0);
+        shop_close(seller->shop);
+    }
+}
+
 /* ---- restocks, transfers, baskets ---- */
 
 static void test_transactions(void) {
@@ -456,6 +471,7 @@ int main(int argc, char **argv) {
     harness_run("a shortage that is bought again", test_bought_again);
     harness_run("an order that was made again", test_made_again);
     harness_run("a store that is full", test_full);
+    harness_run("a store that is full, and nothing was lost", test_full_and_nothing_lost);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
     harness_run("a cluster whose replica was cut off before", test_cluster_cut_before);
