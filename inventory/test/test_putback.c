@@ -9,7 +9,7 @@
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 
-enum { LONG_MS = 65000 };
+enum { LONG_MS = 65000, REST_MS = 500 + 2000 };
 
 static struct pair pair;
 static struct told told, others;
@@ -303,13 +303,16 @@ static void test_full(void) {
     check_books(seller, &pair.replica, "seat", 1, 1, 1);
 }
 
-/* Where nothing was lost it answers reads. */
+/* Where nothing was lost it answers reads. Who has shown what he has cannot be noted: so it rests for the
+ * whole time. */
 static void test_full_and_nothing_lost(void) {
     static const int64_t holds[] = {0, 600000};
     for (int i = 0; i < 2; i++) {
         struct seller *seller;
         fail_over_full(&seller, holds[i], false);
-        seller_hurry_up(seller);
+        seller_wait_up(seller);
+        const struct putback *putback = &seller->inventory->putback;
+        CHECK(clock_mono_ms(&seller->shop->clock) - putback->histories[1]->reached_ms >= REST_MS);
         CHECK_STATUS(order_step(seller, order_of("kept"), INVENTORY_READ, NULL), INVENTORY_OK);
         CHECK_STATUS(buy(seller, "seat", "ann", "kept", 1)->status, INVENTORY_REPLAYED);
         CHECK_STATUS(buy(seller, "seat", "bob", "new", 1)->status, INVENTORY_UNAVAILABLE);
