@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "inventory/context.h"
+#include "inventory/model/keys.h"
+#include "inventory/purchases/due.h"
 #include "inventory/purchases/histories.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
@@ -238,6 +240,20 @@ static void test_made_again(void) {
     seller_wait_down(seller);
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+}
+
+/* When holds of an item may be due: what the new master has stays if it is earlier. */
+static void test_due_is_earlier(void) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    const char *index = harness_format(DUE_KEY, key_part("seat"));
+    item_put_with(seller, "seat", 3, 0, 600000);
+    CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
+    CHECK_INT(redis_integer(&pair.master, "ZADD", index, "1700000000000", "seat", NULL), 0);
+    pair_cut(&pair);
+    told_fail_over(&pair, seller, NULL);
+    CHECK_STR(redis_command(&pair.replica, "ZSCORE", index, "seat", NULL), "1700000000000");
+    told_check(&told, 0, 0);
 }
 
 /* ---- a store that is full ---- */
@@ -519,6 +535,7 @@ int main(int argc, char **argv) {
     harness_run("a shortage that is bought again", test_bought_again);
     harness_run("a shortage that is bought again, by strategy", test_bought_again_by);
     harness_run("an order that was made again", test_made_again);
+    harness_run("an item that is due earlier", test_due_is_earlier);
     harness_run("a store that is full", test_full);
     harness_run("a store that is full, and nothing was lost", test_full_and_nothing_lost);
     harness_run("restocks, transfers, baskets", test_transactions);
