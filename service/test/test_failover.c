@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/model/keys.h"
+#include "inventory/transactions.h"
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 #include "test/pair.h"
@@ -395,26 +397,88 @@ static void a_master_lacks_one(void) {
     CHECK_INT(shop_buy(service.port, "c", "ann", 1, "k", NULL), 201);
 }
 
-/* A master is gone, and nothing takes its place: the others sell, and who looks is told. */
-static void a_master_is_gone(void) {
-    enum { MASTERS = 3 };
+/* A master is gone, and nothing takes its place. */
+struct gone {
     struct redis_cluster cluster;
-    struct seckilld service;
+    struct redis_server *dies;
+    const char *living[2], *dead; /* items, each on another master */
+};
+
+/* The next key of ann's whose basket the journal has at the master that is gone, or at another one. */
+static const char *gone_key(struct gone *gone, bool dead) {
+    static int next;
+    for (;;) {
+        char *key = harness_format("g%d", next++), id[INVENTORY_DIGEST_SIZE];
+        inventory_key_digest("ann", key, strlen(key), id);
+        if (!redis_cluster_of(&gone->cluster, harness_format("{baskets:%u}", key_part(id))) == dead)
+            return key;
+    }
+}
+
+/* The basket is made and confirmed if all that it needs lives; otherwise the answer says what fails. */
+static void gone_check_basket(struct gone *gone, int port, const char *lines, bool dead_journal, bool made) {
     struct web_response response;
-    redis_cluster_start(&cluster, MASTERS, 0);
-    seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
-    seckilld_wait_whole(&service);
-    static const char *const items[] = {"a", "b", "c"}; /* each on another master */
-    for (int i = 0; i < 3; i++)
-        shop_put(service.port, items[i], "\"stock\":100");
-    redis_kill(redis_cluster_of(&cluster, "a"));
-    struct looker looker = {service.port, "a part of the store cannot be reached"};
+    const char *key = gone_key(gone, dead_journal);
+    int status = shop_basket(port, "ann", lines, key, &response);
+    if (!made) {
+        CHECK_PROBLEM(&response, 503, "store-unavailable");
+        CHECK_HAS(shop_text(&response, "detail"), "the store ");
+        return;
+    }
+    CHECK_INT(status, 201);
+    const char *id = shop_text(&response, "basket");
+    CHECK_INT(shop_basket_step(port, id, "confirm", &response), 200);
+    CHECK_STR(shop_text(&response, "state"), "confirmed");
+    CHECK_INT(shop_basket(port, "ann", lines, key, &response), 201);
+    CHECK(web_header(&response, "Idempotent-Replayed"));
+}
+
+/* The others sell, baskets too, and who looks is told. */
+static void gone_check(struct gone *gone, const struct seckilld *service, const char *key,
+                       bool dead_journal) {
+    int port = service->port;
+    struct web_response response;
+    struct looker looker = {port, "a part of the store cannot be reached"};
     if (!harness_wait(reads_reason, &looker, 20000))
         FAIL("/readyz does not say: %s", looker.reason);
-    shop_buy(service.port, "a", "ann", 1, "k", &response);
+    shop_buy(port, gone->dead, "ann", 1, key, &response);
     CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_INT(shop_buy(service.port, "b", "ann", 1, "k", NULL), 201);
-    CHECK_INT(shop_buy(service.port, "c", "ann", 1, "k", NULL), 201);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(shop_buy(port, gone->living[i], "ann", 1, key, NULL), 201);
+    const char *living = harness_format("%s:1 %s:2", gone->living[0], gone->living[1]);
+    gone_check_basket(gone, port, living, false, true);
+    const char *half = harness_format("%s:1 %s:1", gone->living[0], gone->dead);
+    gone_check_basket(gone, port, dead_journal ? living : half, dead_journal, false);
+    gone_check_basket(gone, port, living, false, true); /* whatever failed before */
+}
+
+/* Not the one with the record of the lock, without which there are no baskets. */
+static void a_master_is_gone(void) {
+    enum { MASTERS = 3 };
+    static const char *const items[] = {"a", "b", "c"}; /* each on another master */
+    struct gone gone;
+    struct seckilld service, next;
+    redis_cluster_start(&gone.cluster, MASTERS, 0);
+    const char *url = redis_cluster_url(&gone.cluster);
+    seckilld_start(&service, 0, "--redis", url, "--store-timeout", "500", NULL);
+    seckilld_wait_whole(&service);
+    gone.dies = redis_cluster_of(&gone.cluster, "{baskets:0}");
+    for (int part = 1; gone.dies == redis_cluster_of(&gone.cluster, "{baskets}"); part++)
+        gone.dies = redis_cluster_of(&gone.cluster, harness_format("{baskets:%d}", part));
+    for (int i = 0, living = 0; i < MASTERS; i++) {
+        shop_put(service.port, items[i], "\"stock\":100,\"hold_seconds\":600");
+        if (redis_cluster_of(&gone.cluster, items[i]) == gone.dies)
+            gone.dead = items[i];
+        else
+            gone.living[living++] = items[i];
+    }
+    redis_kill(gone.dies);
+    gone_check(&gone, &service, "k", true);
+    seckilld_start(&next, 0, "--redis", url, "--store-timeout", "500", NULL);
+    seckilld_wait_ready(&next, 200);
+    gone_check(&gone, &next, "l", false);
+    for (int i = 0; i < 2; i++) /* half of the baskets, which failed, left nothing that is sold */
+        CHECK_INT(shop_audit(next.port, gone.living[i], "sold"), (i + 1) * 4);
 }
 
 enum { ONE_MASTER_SOLD = 20 };
@@ -458,6 +522,6 @@ int main(int argc, char **argv) {
     harness_run("two replicas: the sale goes on without a replica", a_replica_dies);
     harness_run("two replicas: the sale goes on without the master", the_master_dies);
     harness_run("a cluster: a master that lacks a replica is named, and the others sell", a_master_lacks_one);
-    harness_run("a cluster: a master is gone, and the others sell", a_master_is_gone);
+    harness_run("a cluster: a master is gone, and the others sell, baskets too", a_master_is_gone);
     return harness_finish();
 }
