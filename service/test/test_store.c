@@ -1,7 +1,11 @@
 /* What buyers hear when the store fails, and that the books balance afterwards. */
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
@@ -330,6 +334,71 @@ static void restarted_empty(void) {
     CHECK_INT(shop_audit(setup.port, "gone", "sold"), 1);
 }
 
+/* What the server appends to. */
+static const char *append_file(const struct redis_server *redis) {
+    glob_t found = {.gl_pathc = 0};
+    CHECK_INT(glob(harness_format("%s/appendonlydir/*.incr.aof", redis->dir), 0, NULL, &found), 0);
+    CHECK_INT((int)found.gl_pathc, 1);
+    const char *path = harness_format("%s", found.gl_pathv[0]);
+    globfree(&found);
+    return path;
+}
+
+struct asked {
+    const struct redis_server *redis;
+    int own; /* INFO by the test */
+};
+
+/* Each thread of the service has asked twice since the statistics were reset. */
+static bool has_been_asked(void *arg) {
+    enum { THREADS_ASKING = 3 };
+    struct asked *asked = arg;
+    asked->own++;
+    const char *calls =
+        strstr(redis_command(asked->redis, "INFO", "commandstats", NULL), "cmdstat_info:calls=");
+    return calls && strtol(strchr(calls, '=') + 1, NULL, 10) >= asked->own - 1 + 2 * THREADS_ASKING;
+}
+
+/* `everysec` on a slow disk: a server that is killed has not written its last moments to the file. What was
+ * acknowledged then is put back, each once. */
+static void last_writes_lost(void) {
+    enum { KEPT = 5, SOLD = 20 };
+    struct setup setup;
+    struct web_response response;
+    struct stat written;
+    char *orders[SOLD];
+    open_setup(&setup, "1000");
+    shop_put(setup.port, "phone", harness_format("\"stock\":%d", SOLD));
+    const char *file = append_file(&setup.redis);
+    for (int i = 0; i < SOLD; i++) {
+        if (i == KEPT)
+            CHECK_INT(stat(file, &written), 0);
+        CHECK_INT(shop_buy(setup.port, "phone", "ann", 1, harness_format("k%d", i), &response), 201);
+        orders[i] = harness_format("%s", shop_text(&response, "order"));
+    }
+    /* It is told that there are no replicas, and keeps the orders all the same. */
+    struct asked asked = {.redis = &setup.redis};
+    CHECK_STR(redis_command(&setup.redis, "CONFIG", "RESETSTAT", NULL), "OK");
+    CHECK(harness_wait(has_been_asked, &asked, 20000));
+    redis_kill(&setup.redis);
+    CHECK_INT(truncate(file, written.st_size), 0);
+    shop_wait_unready(setup.port, "");
+    redis_restart(&setup.redis);
+    seckilld_wait_ready(&setup.service, 200);
+    shop_buy(setup.port, "phone", "bob", 1, "another", &response);
+    CHECK_PROBLEM(&response, 409, "sold-out");
+    for (int i = 0; i < SOLD; i++) {
+        CHECK_INT(shop_order(setup.port, orders[i], NULL, NULL), 200);
+        CHECK_INT(shop_buy(setup.port, "phone", "ann", 1, harness_format("k%d", i), &response), 201);
+        CHECK_STR(shop_text(&response, "order"), orders[i]);
+        CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    }
+    CHECK_INT(shop_audit(setup.port, "phone", "sold"), SOLD);
+    CHECK_INT(shop_audit(setup.port, "phone", "shortage"), 0);
+    CHECK_INT((int)shop_metric(setup.port, "seckill_put_back_total"), SOLD - KEPT);
+    seckilld_wait_log(&setup.service, "that a failover of the store had lost");
+}
+
 static bool is_ordered(void *arg) {
     struct setup *setup = arg;
     return redis_integer(&setup->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
@@ -392,5 +461,6 @@ int main(int argc, char **argv) {
     harness_run("unknown for long", unknown_for_long);
     harness_run("every call without a store", every_call_without_a_store);
     harness_run("restarted empty", restarted_empty);
+    harness_run("its last writes are lost", last_writes_lost);
     return harness_finish();
 }
