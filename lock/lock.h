@@ -263,9 +263,10 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * promoted is lost, so that another owner may get the key. The fence still grows: it is the server's clock,
  * in microseconds, or counted on where that is behind. It can be given twice, or fall, only if the new
  * server's clock is behind the old one's by more than the failover took; or while both grant, cut off from
- * each other (see below). Below Sentinels a failover is noticed at once: they are asked four times a second,
- * and more often if the time to live is below two seconds. Who is connected to another server than the master
- * that they name leaves it, though it may take commands for another ten seconds; while they are replacing the
+ * each other (see below). Below Sentinels a failover is noticed at once: they are asked again 250 ms after
+ * the slowest answer, and each has 450 ms for it (less with a time to live below 3.6 s). So one that hangs
+ * makes it 0.7 s, and what the others say counts. Who is connected to another server than the master that
+ * they name leaves it, though it may take commands for another ten seconds; while they are replacing the
  * master nothing is granted. Then all that is held is verified at the new master. What it has is held as long
  * as before; the rest is lost, and on_lost() is called. In a cluster it is noticed when a call goes to
  * another server than before, at the latest when the grant is verified. So two owners believe in grants of

@@ -56,9 +56,11 @@ static bool is_told(void *arg) {
 /* Everything is healthy, and an operator has the Sentinels replace the master, which takes commands for
  * another ten seconds. Who is connected leaves it at once: what the replica has is still held, and for as
  * long as was promised; what it has not is lost, and told, long before its deadline. */
-static void orderly(void) {
+static void replace_orderly(bool one_hangs) {
     struct redis_sentinel sentinel;
     redis_sentinel_start(shop = &sentinel);
+    if (one_hangs)
+        redis_pause(&sentinel.sentinel[REDIS_SENTINELS - 1]);
     struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
     const char *url = harness_format("%s?ttl=60000", redis_sentinel_url(&sentinel));
     const struct lock_config config = {.on_lost = on_lost};
@@ -88,6 +90,17 @@ static void orderly(void) {
     CHECK_INT(told, 1);
     tools_release(lock, &held);
     tools_release(after, &second);
+    if (one_hangs)
+        redis_resume(&sentinel.sentinel[REDIS_SENTINELS - 1]);
+}
+
+static void orderly(void) {
+    replace_orderly(false);
+}
+
+/* The others are not asked less often than once in a time-out and a pause, and what they say counts. */
+static void orderly_with_hung_sentinel(void) {
+    replace_orderly(true);
 }
 
 /* While a Sentinel replaces the master nothing is granted, though the old master is well. */
@@ -196,6 +209,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
     harness_run("an orderly failover", orderly);
+    harness_run("an orderly failover, and a Sentinel hangs", orderly_with_hung_sentinel);
     harness_run("while the master is replaced", while_replaced);
     harness_run("a Sentinel's password", strict_sentinel);
     harness_run("no Sentinel answers", no_sentinel);
