@@ -55,7 +55,7 @@ static void close_doors(struct site *site, struct crowd *crowd) {
     int sold = crowd_count(crowd, 201);
     CHECK(sold > 0 && sold <= STOCK);
     CHECK_INT(shop_audit(site->instances[0].port, "phone", "sold"), sold);
-    crowd_check_orders(crowd, site->port);
+    crowd_check_orders(crowd, site->instances[0].port); /* HAProxy may find none ready for a moment */
 }
 
 static bool buys_here(void *arg) {
@@ -64,7 +64,22 @@ static bool buys_here(void *arg) {
            0;
 }
 
-/* One after the other is ended by the signal, started, and waited for until HAProxy sends it purchases. */
+struct readiness {
+    int port;
+    int64_t since_ms; /* 0: it is not ready */
+};
+
+static bool is_ready_for_a_second(void *arg) {
+    struct readiness *readiness = arg;
+    if (shop_get(readiness->port, "/readyz", NULL) != 200)
+        readiness->since_ms = 0;
+    else if (readiness->since_ms == 0)
+        readiness->since_ms = harness_now_ms();
+    return readiness->since_ms && harness_now_ms() - readiness->since_ms >= 1000;
+}
+
+/* One after the other is ended by the signal, started, and waited for: as docs/grow.md says, or, if it was
+ * killed, until HAProxy sends it purchases. */
 static void restart_below(struct site *site, int signal) {
     struct crowd *crowd = open_doors(site);
     for (int i = 0; i < INSTANCES; i++) {
@@ -75,7 +90,11 @@ static void restart_below(struct site *site, int signal) {
             seckilld_kill(&site->instances[i]);
         crowd_wait(crowd, crowd_answered(crowd) + STEP);
         seckilld_restart(&site->instances[i]);
-        CHECK(harness_wait(buys_here, &site->instances[i], 20000));
+        struct readiness readiness = {.port = site->instances[i].port};
+        if (signal == SIGTERM)
+            CHECK(harness_wait(is_ready_for_a_second, &readiness, 20000));
+        else
+            CHECK(harness_wait(buys_here, &site->instances[i], 20000));
     }
     close_doors(site, crowd);
 }
