@@ -80,7 +80,7 @@ static bool is_ready_for_a_second(void *arg) {
 
 /* One after the other is ended by the signal, started, and waited for: as docs/grow.md says, or, if it was
  * killed, until HAProxy sends it purchases. */
-static void restart_below(struct site *site, int signal) {
+static void restart_below(struct site *site, int signal, bool at_once) {
     struct crowd *crowd = open_doors(site);
     for (int i = 0; i < INSTANCES; i++) {
         crowd_wait(crowd, crowd_answered(crowd) + STEP);
@@ -88,10 +88,11 @@ static void restart_below(struct site *site, int signal) {
             CHECK_INT(seckilld_stop(&site->instances[i]), 0);
         else
             seckilld_kill(&site->instances[i]);
-        crowd_wait(crowd, crowd_answered(crowd) + STEP);
+        if (!at_once)
+            crowd_wait(crowd, crowd_answered(crowd) + STEP);
         seckilld_restart(&site->instances[i]);
         struct readiness readiness = {.port = site->instances[i].port};
-        if (signal == SIGTERM)
+        if (signal == SIGTERM || at_once)
             CHECK(harness_wait(is_ready_for_a_second, &readiness, 20000));
         else
             CHECK(harness_wait(buys_here, &site->instances[i], 20000));
@@ -104,7 +105,7 @@ static void rolling_restart(void) {
     struct site site;
     redis_start(&redis, NULL);
     open_site(&site, redis.port, false, MANY);
-    restart_below(&site, SIGTERM);
+    restart_below(&site, SIGTERM, false);
 }
 
 static void killed(void) {
@@ -112,11 +113,11 @@ static void killed(void) {
     struct site site;
     redis_start(&redis, NULL);
     open_site(&site, redis.port, false, MANY);
-    restart_below(&site, SIGKILL);
+    restart_below(&site, SIGKILL, false);
 }
 
 /* An instance that is started then does not sell for some seconds: nobody waits for it, or hears so. */
-static void rolling_restart_after_failover(void) {
+static void restart_after_failover(int signal, bool at_once) {
     struct redis_server first, redis, replica;
     struct site site;
     redis_start(&first, NULL);
@@ -126,7 +127,16 @@ static void rolling_restart_after_failover(void) {
     redis_start_replica(&replica, &redis);
     redis_wait_copied(&redis, &replica);
     open_site(&site, redis.port, false, MANY);
-    restart_below(&site, SIGTERM);
+    restart_below(&site, signal, at_once);
+}
+
+static void rolling_restart_after_failover(void) {
+    restart_after_failover(SIGTERM, false);
+}
+
+/* By what watches over it, before HAProxy finds that it was gone. */
+static void started_at_once_after_failover(void) {
+    restart_after_failover(SIGKILL, true);
 }
 
 static void cut_next(const struct site *site) {
@@ -280,6 +290,7 @@ int main(int argc, char **argv) {
     harness_run("a rolling restart", rolling_restart);
     harness_run("a rolling restart after a failover", rolling_restart_after_failover);
     harness_run("instances are killed", killed);
+    harness_run("instances are killed after a failover, and started at once", started_at_once_after_failover);
     harness_run("a lost answer", a_lost_answer);
     harness_run("what buyers may ask", what_buyers_may_ask);
     harness_run("what buyers may not ask", what_buyers_may_not_ask);
