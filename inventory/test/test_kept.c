@@ -304,6 +304,16 @@ static void test_master_is_away(void) {
     CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
 }
 
+/* Each master has a replica. Who is paused for a moment does not count as gone. */
+static struct seller *open_patient(struct redis_cluster *cluster) {
+    redis_cluster_start(cluster, MASTERS, 1);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = redis_cluster_url(cluster), .call_timeout_ms = 20000};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    return seller;
+}
+
 static void restart(struct seller *seller, struct redis_server *master) {
     redis_kill(master);
     shop_wait(seller->shop, seller_is_not_whole, seller, "the master is gone");
@@ -315,11 +325,7 @@ static void restart(struct seller *seller, struct redis_server *master) {
  * before: what is sold meanwhile is kept. */
 static void test_restarted_master(void) {
     struct redis_cluster cluster;
-    redis_cluster_start(&cluster, MASTERS, 1);
-    struct shop *shop = shop_open();
-    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct seller *seller = open_patient(&cluster);
     struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(restarts, restarts + MASTERS);
@@ -333,11 +339,7 @@ static void test_restarted_master(void) {
  * another one is not. */
 static void test_unkept_of_one(void) {
     struct redis_cluster cluster;
-    redis_cluster_start(&cluster, MASTERS, 1);
-    struct shop *shop = shop_open();
-    struct seller_options options = {.url = redis_cluster_url(&cluster), .call_timeout_ms = 20000};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct seller *seller = open_patient(&cluster);
     struct redis_server *phone = redis_cluster_of(&cluster, "{phone}"),
                         *other = redis_cluster_of(&cluster, "{lamp}");
     CHECK(phone != other);
