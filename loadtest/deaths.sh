@@ -14,6 +14,7 @@ deaths=${DEATHS:-10}
 out=${DEATHS_JSON:-build/deaths.json}
 lines=$stage_dir/lines.json
 patience_ms=60000
+store_pid=
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
@@ -30,11 +31,11 @@ named() {
     done
 }
 
-# The item's master has all of its replicas, and both instances are ready.
+# The item's master has its replicas (in a cluster another one may join them), and both instances are ready.
 is_well() {
     local master
     master=$(named) && [ -n "$master" ] &&
-        [ "$(redis-cli -p "$master" INFO replication 2>/dev/null | grep -c 'state=online,offset=[1-9]')" = 2 ] &&
+        [ "$(redis-cli -p "$master" INFO replication 2>/dev/null | grep -c 'state=online,offset=[1-9]')" -ge 2 ] &&
         curl -sf "${urls[0]}/readyz" && curl -sf "${urls[1]}/readyz"
 }
 
@@ -94,10 +95,13 @@ death() {
 
 end() {
     local server
-    kill -TERM $store_pid
-    wait $store_pid
+    [ -n "$store_pid" ] || return 0
+    kill -TERM "$store_pid"
+    wait "$store_pid"
     for server in "${servers[@]}"; do redis-cli -p "$server" SHUTDOWN NOSAVE 2>/dev/null; done # those that were started again
+    store_pid=
 }
+trap 'end; stage_close' EXIT
 
 stage_machine
 for kind in Sentinels cluster; do

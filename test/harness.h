@@ -76,7 +76,7 @@ void harness_evidence(const char *promise, const char *attack, long long times, 
 
 int64_t harness_now_ms(void);
 void harness_pause_ms(int ms);
-/* Asks every few milliseconds until the condition holds (true) or the time is up (false). */
+/* Asks again and again, after 2 to 50 ms, until the condition holds (true) or the time is up (false). */
 bool harness_wait(bool (*condition)(void *arg), void *arg, int timeout_ms);
 
 /* ---- processes ---- */

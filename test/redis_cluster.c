@@ -15,13 +15,23 @@ static const char *id_of(const struct redis_server *server) {
     return redis_command(server, "CLUSTER", "MYID", NULL);
 }
 
-/* Each server's view: it knows all, all slots are served, and each replica is in sync. */
+static int replicas_known_to(const struct redis_server *server) {
+    const char *at = redis_command(server, "CLUSTER", "NODES", NULL);
+    int known = 0;
+    for (; (at = strstr(at, "slave ")); at++)
+        known++;
+    return known;
+}
+
+/* Each server's view: it knows all, which of them are replicas, all slots are served, and each replica is in
+ * sync. */
 static bool is_ready(void *arg) {
     const struct redis_cluster *cluster = arg;
     for (int i = 0; i < cluster->count; i++) {
         const char *info = redis_command(&cluster->server[i], "CLUSTER", "INFO", NULL);
         if (!strstr(info, "cluster_state:ok") || !strstr(info, "cluster_slots_ok:16384") ||
-            !strstr(info, harness_format("cluster_known_nodes:%d\r", cluster->count)))
+            !strstr(info, harness_format("cluster_known_nodes:%d\r", cluster->count)) ||
+            replicas_known_to(&cluster->server[i]) != cluster->count - cluster->masters)
             return false;
         if (i >= cluster->masters &&
             !strstr(redis_command(&cluster->server[i], "INFO", "replication", NULL), "master_link_status:up"))

@@ -73,6 +73,8 @@ static void *buy(void *arg) {
             place++;
         }
         atomic_fetch_add(&crowd->answered, 1);
+        if (plan->pause_ms)
+            harness_pause_ms(plan->pause_ms);
     }
     caller_close(&caller);
     return NULL;

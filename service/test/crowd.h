@@ -11,6 +11,7 @@ struct crowd_plan {
     int threads;
     int purchases; /* at most */
     int quantity;  /* 0: 1 */
+    int pause_ms;  /* of each buyer, after each purchase */
     /* Instead of a purchase: sends to `path` what this writes. Called by many threads. */
     const char *path;
     void (*write_body)(void *ctx, int i, char *body, size_t size);

@@ -42,8 +42,12 @@ static void open_site(struct site *site, int redis_port, bool proxies, int per_a
 }
 
 static struct crowd *open_doors(const struct site *site) {
-    struct crowd_plan plan = {
-        .ports = {site->port}, .item = "phone", .prefix = "k", .threads = THREADS, .purchases = MANY};
+    struct crowd_plan plan = {.ports = {site->port},
+                              .item = "phone",
+                              .prefix = "k",
+                              .threads = THREADS,
+                              .purchases = MANY,
+                              .pause_ms = 10}; /* the restarts take a minute */
     return crowd_start(&plan);
 }
 
