@@ -434,6 +434,34 @@ static bool is_whole(void *arg) {
     return store_is_whole(((struct seller *)arg)->inventory->store);
 }
 
+/* An item with holds: not on that server, but its entry in the index of due times is. */
+static const char *put_indexed_on(struct seller *seller, const struct redis_server *server) {
+    const char *item;
+    do
+        item = item_not_on(server);
+    while (!is_on(harness_format("due:%u", key_part(item)), server));
+    struct inventory_item held = terms(item, INVENTORY_BATCH, 10);
+    held.hold_ms = 60000;
+    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    return item;
+}
+
+/* A master dies that has a part of the index of due times. An item of another master that has a hold is sold
+ * on; one that has none is not. */
+static void test_index_gone(void) {
+    struct seller *seller = open_with_timeout(500);
+    struct redis_server *dies = of("due:0");
+    const char *with = put_indexed_on(seller, dies), *without = put_indexed_on(seller, dies);
+    CHECK_STATUS(buy(seller, with, "ann", "k", 1)->status, INVENTORY_OK);
+    redis_kill(dies);
+    CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(buy(seller, with, "bob", "k", 1)->status, INVENTORY_OK);
+    redis_restart(dies);
+    shop_wait(seller->shop, is_whole, seller, "the master is back");
+    check_stock(seller, without, 10, 0, 0);
+    CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_OK);
+}
+
 /* A master dies for good that has a part of the journal. What is on the others is sold: by an instance that
  * had its locks before, and, in a new epoch, by one that starts after. When it is back it is told of the
  * epoch.
@@ -500,6 +528,7 @@ int main(int argc, char **argv) {
     harness_run("optimistic: masters that are replaced", test_optimistic_failover);
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
+    harness_run("an index that is gone", test_index_gone);
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();
 }
