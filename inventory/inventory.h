@@ -353,6 +353,11 @@ typedef void inventory_health_fn(void *ctx, const struct inventory_health *healt
 /* Asks the store what it can promise. */
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx);
 
+typedef void inventory_time_fn(void *ctx, enum inventory_status status, int64_t store_ms);
+
+/* Asks one of the store's masters that is there for its time. */
+void inventory_time_read(struct inventory *inventory, inventory_time_fn *fn, void *ctx);
+
 /* ---- metrics ---- */
 
 enum { INVENTORY_BATCH_MAX = 256 };

@@ -65,6 +65,12 @@ static enum inventory_status note_reply(struct sweep *sweep, const struct redis_
     return store_status(sweep->inventory, value);
 }
 
+/* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
+static bool is_there(const struct sweep *sweep, const char *key) {
+    const struct redis *redis = store_connection(sweep->inventory->store, key);
+    return redis && redis_is_up(redis);
+}
+
 /* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
  */
 static void go_on(struct sweep *sweep) {
@@ -114,6 +120,9 @@ static void on_expired(void *ctx, const struct redis_value *value) {
 
 static void expire_next(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
+    while (sweep->at < sweep->count &&
+           !is_there(sweep, sweep->due[sweep->at].item)) /* it is the tag of its keys */
+        sweep->at++;
     if (sweep->at == sweep->count) {
         sweep->more |= sweep->count == READ_MOST && sweep->moved;
         sweep->part++;
@@ -149,6 +158,10 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
+    char key[32];
+    while (sweep->part < KEY_PARTS && snprintf(key, sizeof key, DUE_KEY, sweep->part) > 0 &&
+           !is_there(sweep, key))
+        sweep->part++;
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
     } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL)) {
@@ -161,13 +174,14 @@ static void read_part(struct sweep *sweep) {
     }
 }
 
-static void on_time(void *ctx, const struct redis_value *value) {
+static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
-    if (note_reply(sweep, value) != INVENTORY_OK || expiry_rests(sweep->inventory)) {
+    expiry_note_call(sweep->inventory, sweep->sent_ms);
+    if (status != INVENTORY_OK || expiry_rests(sweep->inventory)) {
         sweep_end(sweep);
         return;
     }
-    sweep->now_ms = store_time_ms(value);
+    sweep->now_ms = store_ms;
     read_part(sweep);
 }
 
@@ -175,11 +189,7 @@ static void begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
     note_sent(sweep);
-    struct redis *redis = store_connection(sweep->inventory->store, "{due:0}");
-    if (redis)
-        redis_callf(redis, on_time, sweep, "TIME");
-    else
-        sweep_end(sweep);
+    inventory_time_read(sweep->inventory, on_time, sweep);
 }
 
 void inventory_sweep(struct inventory *inventory) {

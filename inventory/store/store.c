@@ -195,6 +195,15 @@ struct redis *store_connection(struct store *store, const char *key) {
     return server ? server->redis : NULL;
 }
 
+struct redis *store_any(const struct store *store) {
+    for (int i = 0; i < store_servers(store); i++) {
+        struct redis *redis = store_server(store, i);
+        if (redis && redis_is_up(redis))
+            return redis;
+    }
+    return NULL;
+}
+
 enum store_moved store_note(struct store *store, const struct redis *from, const struct redis_value *error) {
     struct servers *servers = &store->servers;
     const struct server *server = NULL;
@@ -214,13 +223,8 @@ enum store_moved store_note(struct store *store, const struct redis *from, const
 }
 
 bool store_is_up(struct store *store, const char *key) {
-    struct servers *servers = &store->servers;
-    const struct server *server = key ? servers_of_key(servers, key) : NULL;
-    for (int i = 0; !key && i < store_servers(store) && !server; i++) {
-        const struct redis *redis = store_server(store, i);
-        server = redis && redis_is_up(redis) ? servers->server[i] : NULL;
-    }
-    return server && redis_is_up(server->redis);
+    const struct server *server = key ? servers_of_key(&store->servers, key) : NULL;
+    return key ? server && redis_is_up(server->redis) : store_any(store) != NULL;
 }
 
 bool store_is_gone(struct store *store, const char *key) {

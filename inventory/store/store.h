@@ -70,6 +70,9 @@ void store_run(struct store *store, const struct script *script, struct redis_co
  * callback, or the turn of the loop, ends. */
 struct redis *store_connection(struct store *store, const char *key);
 
+/* The connection to a server that can be sent calls; NULL: there is none. */
+struct redis *store_any(const struct store *store);
+
 /* Why a call over a connection of a cluster met this error. */
 enum store_moved {
     STORE_STAYS, /* for another reason */

@@ -58,12 +58,29 @@ static void drain(struct background *background) {
         end(background);
 }
 
+static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
+    struct background *background = ctx;
+    if (status == INVENTORY_OK)
+        store_clock_measure(&background->service->clock, clock_now_ns() - background->time_asked_ns,
+                            store_ms);
+    background->time_asked_ns = 0;
+}
+
+/* The heartbeat measures the clock, but the master that takes it may be gone, and the others sell. */
+static void find_clock(struct background *background) {
+    if (store_clock_is_known(&background->service->clock) || background->time_asked_ns)
+        return;
+    background->time_asked_ns = clock_now_ns();
+    inventory_time_read(background->inventory, on_time, background);
+}
+
 static void on_housekeeping(uv_timer_t *timer) {
     struct background *background = timer->data;
     if (background->drain_until_ms) {
         drain(background);
         return;
     }
+    find_clock(background);
     store_health_tick(background->service);
     service_log_unkept(background->stock_metrics.unkept, &background->unkept_logged);
     if (background->ticks++ % 2 == 0)

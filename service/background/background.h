@@ -24,6 +24,7 @@ struct background {
     uv_timer_t housekeeping;     /* sweeps holds, recovers, and watches the drain */
     unsigned ticks;              /* of that timer */
     uv_timer_t heartbeat;        /* of the lock switch */
+    int64_t time_asked_ns;       /* when the store was asked for its time; 0: it has answered */
     int recovering;              /* transactions in recovery */
     int claiming;                /* the size of the claim in flight; 0: there is none */
     bool more;                   /* the last claim was filled */

@@ -486,6 +486,27 @@ static void a_master_is_gone(void) {
         CHECK_INT(shop_audit(next.port, gone.living[i], "sold"), (i + 1) * 4);
 }
 
+/* The one with the record of the lock. An instance that starts then learns the store's time from another one:
+ * it is ready, sells, and confirms; baskets wait for a lock. */
+static void the_lock_is_gone(void) {
+    struct redis_cluster cluster;
+    struct seckilld service;
+    struct web_response response;
+    redis_cluster_start(&cluster, 3, 0);
+    struct redis_server *dies = redis_cluster_of(&cluster, "{baskets}");
+    const char *url = redis_cluster_url(&cluster), *item = "a";
+    while (redis_cluster_of(&cluster, item) == dies)
+        item = harness_format("%sa", item);
+    redis_kill(dies);
+    seckilld_start(&service, 0, "--redis", url, "--store-timeout", "500", "--lock-ttl", "1000", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, item, "\"stock\":100");
+    CHECK_INT(shop_buy(service.port, item, "ann", 1, "k", &response), 201);
+    const char *order = harness_format("/v1/orders/%s/confirm", shop_text(&response, "order"));
+    CHECK_INT(web_call(service.port, "POST", order, NULL, "", NULL), 200);
+    CHECK_INT(shop_basket(service.port, "ann", harness_format("%s:1", item), "k", &response), 503);
+}
+
 enum { ONE_MASTER_SOLD = 20 };
 
 static bool has_all_back(void *arg) {
@@ -528,5 +549,6 @@ int main(int argc, char **argv) {
     harness_run("two replicas: the sale goes on without the master", the_master_dies);
     harness_run("a cluster: a master that lacks a replica is named, and the others sell", a_master_lacks_one);
     harness_run("a cluster: a master is gone, and the others sell, baskets too", a_master_is_gone);
+    harness_run("a cluster: the master of the lock is gone, and an instance starts", the_lock_is_gone);
     return harness_finish();
 }
