@@ -19,6 +19,7 @@
 
 #include "inventory/context.h"
 #include "inventory/purchases/audit_judge.h"
+#include "inventory/purchases/due.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 
@@ -59,7 +60,10 @@ struct audit_run {
 
 /* ---- the end ---- */
 
+/* An item with holds is entered in the index of due times, if that was lost. */
 static void answer(struct inventory *inventory, struct audit_run *run, enum inventory_status status) {
+    if (status == INVENTORY_OK && run->count.audit.item.held > 0)
+        due_mend(inventory->store, run->name);
     for (struct waiter *waiter; (waiter = STAILQ_FIRST(&run->waiters));) {
         STAILQ_REMOVE_HEAD(&run->waiters, next);
         inventory->audits.waiting--;

@@ -8,3 +8,7 @@ void due_touch(struct store *store, const char *item, int64_t due_ms, redis_repl
     store_callf(store, NULL, NULL, "ZADD " DUE_KEY " LT %lld %s", key_part(item), (long long)due_ms, item);
     store_callf(store, fn, ctx, "ZINCRBY " DUE_KEY " -0.001 %s", key_part(item), item);
 }
+
+void due_mend(struct store *store, const char *item) {
+    store_callf(store, NULL, NULL, "ZADD " DUE_KEY " NX 0 %s", key_part(item), item);
+}

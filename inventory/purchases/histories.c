@@ -100,30 +100,46 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
     return offset;
 }
 
+static bool is_up(const struct inventory *inventory, const struct history *history) {
+    const struct redis *redis = store_of_history(inventory->store, history->number);
+    return redis && redis_is_up(redis);
+}
+
+/* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
+ * it goes on from; NULL: nobody knows what it had. In a cluster the masters that are up have theirs. */
+static bool may_lack(struct inventory *inventory, const struct history *history, const struct history *before,
+                     const struct replication *told) {
+    bool cluster = inventory->url.kind == REDIS_URL_CLUSTER;
+    uint64_t dropped = receipts_dropped(&inventory->putback.receipts, history->number);
+    if (!dropped)
+        return false;
+    if (!before)
+        return !cluster || !is_up(inventory, history);
+    if (history == before)
+        return offset_of(history, dropped) >= told->parted;
+    return history->number > before->number && !cluster;
+}
+
 /* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
  * not connected then. Or it had no part in a failover before this one. */
 static bool lacks_dropped(struct inventory *inventory, const struct replication *told) {
     struct putback *putback = &inventory->putback;
     const struct history *before = find(putback, told->before);
-    for (int i = 0; before && i < putback->history_count; i++) {
-        const struct history *history = putback->histories[i];
-        uint64_t dropped = receipts_dropped(&putback->receipts, history->number);
-        if (dropped && ((history == before && offset_of(history, dropped) >= told->parted) ||
-                        (history->number > before->number && inventory->url.kind != REDIS_URL_CLUSTER)))
+    for (int i = 0; told->before[0] && i < putback->history_count; i++) {
+        if (may_lack(inventory, putback->histories[i], before, told))
             return true;
     }
     return false;
 }
 
-/* Whether more was lost than was kept. In a cluster the masters that are up have theirs. */
+/* Whether more was lost than was kept. */
 static bool lacks_forgotten(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
     for (int i = 0; i < putback->history_count; i++) {
-        unsigned number = putback->histories[i]->number;
-        const struct redis *redis = store_of_history(inventory->store, number);
-        if (inventory->url.kind != REDIS_URL_CLUSTER || !redis || !redis_is_up(redis))
-            lacks |= receipts_take_forgotten(&putback->receipts, number);
+        const struct history *history = putback->histories[i];
+        if (inventory->url.kind != REDIS_URL_CLUSTER || !is_up(inventory, history))
+            lacks |= receipts_take_forgotten(&putback->receipts, history->number);
     }
     return lacks;
 }

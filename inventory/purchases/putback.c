@@ -286,6 +286,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->rests_ms = inventory_now_ms(inventory);
     } else {
         history->state = HISTORY_DONE;
+        metric_add(&inventory->metrics->unkept, history->unshown);
         inventory->torn |= history->suspect;
         history->seen = inventory->putback.receipts.seq;
         inventory->putback.running--;
@@ -296,7 +297,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
     history->last |= history->state == HISTORY_RESTS;
     history->state = HISTORY_RUNS;
-    history->failed = false;
+    history->failed = history->unshown = false;
     history->began = inventory->putback.receipts.seq;
     receipts_begin_pass(&inventory->putback.receipts, history->number);
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
@@ -313,13 +314,20 @@ static bool is_elsewhere(const char *error) {
     return strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0;
 }
 
+/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. */
+static bool is_nowhere(const char *error) {
+    return strncmp(error, "TRYAGAIN", 8) == 0 || strstr(error, "Hash slot not served");
+}
+
 static void on_shown(void *ctx, const struct redis_value *value) {
     struct showing showing = *(struct showing *)ctx;
     struct history *history = showing.history;
     bool refused = value && redis_value_type(value) == REDIS_ERROR;
     free(ctx);
     history->in_flight--;
-    if (!value || (refused && !is_elsewhere(redis_value_text(value))))
+    if (refused && is_nowhere(redis_value_text(value)))
+        history->suspect = history->unshown = true;
+    else if (!value || (refused && !is_elsewhere(redis_value_text(value))))
         history->failed = true;
     else if (!refused)
         note(&showing, read_outcome(showing.kind, value));

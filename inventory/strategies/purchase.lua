@@ -119,11 +119,12 @@ local function sell(k, a, n)
   reply[1] = available
 
   if w > 0 then
-    -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first.
+    -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first. If
+    -- one is over for a minute, the index was lost.
     if not indexed then
       if tonumber(entered) > now then
         call('HSET', item, 'indexed', entered)
-      elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
+      elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 or call('ZCOUNT', holds, '-inf', now - 60000) > 0 then
         return {'index', hold_until}
       end
     end

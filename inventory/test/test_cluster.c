@@ -527,6 +527,37 @@ static void test_master_gone(void) {
     CHECK(!heartbeat(after, 2));
 }
 
+/* A master is gone for good, and was forgotten: nobody has its slots. What was sold there can be shown to
+ * nobody. Another master that is restarted sells all the same, and it is told that something may be lost. */
+static void test_master_forgotten(void) {
+    struct redis_cluster three;
+    redis_cluster_start(&three, MASTERS, 0);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_cluster_url(&three), .call_timeout_ms = 500});
+    seller_wait_up(seller);
+    shop_wait(seller->shop, is_whole, seller, "all masters are there");
+    struct redis_server *dies = redis_cluster_of(&three, "{phone}"), *restarts = NULL;
+    const char *other = "lamp", *id = redis_command(dies, "CLUSTER", "MYID", NULL);
+    for (int i = 0; (restarts = redis_cluster_of(&three, harness_format("{%s}", other))) == dies; i++)
+        other = harness_format("lamp%d", i);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, other, INVENTORY_BATCH, 10);
+    CHECK(sells(seller, "phone") && sells(seller, other));
+    redis_kill(dies);
+    for (int i = 0; i < MASTERS; i++)
+        if (&three.server[i] != dies)
+            CHECK_STR(redis_command(&three.server[i], "CLUSTER", "FORGET", id, NULL), "OK");
+    redis_kill(restarts);
+    CHECK(!sells(seller, other));
+    redis_restart(restarts);
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    while (!sells(seller, other)) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_idle(seller->shop, 5);
+    }
+    CHECK(inventory_metrics_read(seller->inventory)->unkept > 0);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -545,6 +576,7 @@ int main(int argc, char **argv) {
     harness_run("optimistic: masters that are replaced", test_optimistic_failover);
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
+    harness_run("a master that was forgotten", test_master_forgotten);
     harness_run("an index that is gone", test_index_gone);
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();

@@ -131,6 +131,38 @@ static void test_many_in_one(void) {
     check_books(seller, &redis, "many", MANY, 0, 0);
 }
 
+static void lose_index(void) {
+    redis_command(&redis, "EVAL", "for i = 0, 7 do redis.call('DEL', 'seckill:{due:' .. i .. '}') end", "0",
+                  NULL);
+    CHECK_INT(indexed(), 0);
+}
+
+static bool is_indexed(void *arg) {
+    (void)arg;
+    return indexed() == 1;
+}
+
+/* A failover loses the index, and whoever entered the item is gone. A purchase enters it again, when a hold
+ * is over for a minute; an audit at once. */
+static void test_index_lost(void) {
+    struct seller *seller = open_sale();
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    lose_index();
+    redis_clock()->ahead_ms = HOLD_MS + 59000;
+    CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_OK);
+    CHECK_INT(indexed(), 0);
+    redis_clock()->ahead_ms += 2000;
+    CHECK_STATUS(buy(seller, "phone", "eve", "k", 1)->status, INVENTORY_OK);
+    CHECK_INT(indexed(), 1);
+    lose_index();
+    check_books(seller, &redis, "phone", 7, 3, 0); /* by an audit */
+    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
+    redis_clock()->ahead_ms += HOLD_MS + 1000;
+    holds_sweep(seller, &redis);
+    CHECK_INT(indexed(), 0);
+    check_books(seller, &redis, "phone", 10, 0, 0);
+}
+
 /* An item that has left the index is entered again, though the store's clock has been set back meanwhile. */
 static void test_clock_set_back(void) {
     struct seller *seller = open_sale();
@@ -377,6 +409,7 @@ int main(int argc, char **argv) {
     harness_run("all that is due in one sweep", test_many_due);
     strategy = INVENTORY_BATCH;
     harness_run("many holds of one item do not hold up another's", test_many_in_one);
+    harness_run("the index is lost", test_index_lost);
     harness_run("the store's clock is set back", test_clock_set_back);
     run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     run_fenced("killed at each step", test_killed);

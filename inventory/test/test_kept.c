@@ -194,10 +194,13 @@ static void test_left_behind_before(void) {
     CHECK_STR(redis_command(&second, "REPLICAOF", "127.0.0.1", harness_format("%d", near.port), NULL), "OK");
     replica_wait(&near);
     CHECK_INT((int)told.metrics.unkept, 0);
+    struct seller *late = told_seller_open(seller->shop, pair_url(&pair), &others);
     sell_and_forget(seller, "k2");
+    sell_and_forget(late, "k3");
     pair.master = near;
-    told_fail_over(&pair, seller, NULL);
+    told_fail_over(&pair, seller, late);
     CHECK_INT((int)told.metrics.unkept, 1);
+    CHECK_INT((int)others.metrics.unkept, 1); /* it does not know the history that the replica goes on from */
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK); /* it was lost */
 }
