@@ -200,6 +200,11 @@ static void disconnect(struct server *server) {
     barrier_close(server->barrier);
 }
 
+static void set_owner(struct servers *servers, int slot, struct server *owner) {
+    servers->moves += servers->of_slot[slot] != owner;
+    servers->of_slot[slot] = owner;
+}
+
 /* It is idle, so nobody is called. The connection refers to the server until the loop has run, but calls
  * neither `on_state` nor `find` once it is closed. */
 static void drop(struct servers *servers, int i) {
@@ -207,7 +212,7 @@ static void drop(struct servers *servers, int i) {
     servers->server[i] = servers->server[--servers->count];
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         if (servers->of_slot[slot] == server)
-            servers->of_slot[slot] = NULL;
+            set_owner(servers, slot, NULL);
     }
     disconnect(server);
     free(server);
@@ -256,7 +261,7 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
     struct servers *leader = servers->config.leader;
     struct server *owner = leader ? servers_at(leader, &server->address) : server;
     if (owner) {
-        (leader ? leader : servers)->of_slot[slot] = owner;
+        set_owner(leader ? leader : servers, slot, owner);
         make_owner(owner);
     }
     servers_want_map(servers);
@@ -277,7 +282,7 @@ static void install(struct servers *servers) {
     }
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         int16_t master = servers->slots->of_slot[slot];
-        servers->of_slot[slot] = master == REDIS_SLOT_NOBODY ? NULL : masters[master];
+        set_owner(servers, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
         if (!servers->of_slot[slot]) /* this server may not have heard yet */
             servers_want_map(servers);
     }

@@ -195,6 +195,10 @@ struct redis *store_connection(struct store *store, const char *key) {
     return server ? server->redis : NULL;
 }
 
+unsigned store_moves(const struct store *store) {
+    return store->servers.moves;
+}
+
 struct redis *store_any(const struct store *store) {
     for (int i = 0; i < store_servers(store); i++) {
         struct redis *redis = store_server(store, i);

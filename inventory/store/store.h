@@ -70,6 +70,9 @@ void store_run(struct store *store, const struct script *script, struct redis_co
  * callback, or the turn of the loop, ends. */
 struct redis *store_connection(struct store *store, const char *key);
 
+/* How often a slot was given to another server, as far as is known. Who goes through the servers, and finds
+ * another number at the end, may have missed keys. */
+unsigned store_moves(const struct store *store);
 /* The connection to a server that can be sent calls; NULL: there is none. */
 struct redis *store_any(const struct store *store);
 

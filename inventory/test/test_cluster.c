@@ -527,6 +527,56 @@ static void test_master_gone(void) {
     CHECK(!heartbeat(after, 2));
 }
 
+static struct redis_server *server_at(const struct seller *seller, int i) {
+    int port = redis_address_now(store_server(seller->inventory->store, i))->port, at = 0;
+    while (cluster.server[at].port != port)
+        at++;
+    return &cluster.server[at];
+}
+
+static bool was_scanned(void *arg) {
+    return strstr(redis_command(arg, "INFO", "commandstats", NULL), "cmdstat_scan:") != NULL;
+}
+
+struct counted {
+    bool done;
+    int64_t items;
+};
+
+static void on_counted(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
+    *(struct counted *)ctx = (struct counted){true, status == INVENTORY_OK ? sum->items : -1};
+}
+
+static bool is_counted(void *arg) {
+    return ((struct counted *)arg)->done;
+}
+
+/* An item moves from a server that is to be scanned to one that was. */
+static void test_audit_of_moves(void) {
+    struct seller *seller = open_with_timeout(20000);
+    struct redis_server *first = server_at(seller, 0), *second = server_at(seller, 1),
+                        *third = server_at(seller, 2);
+    const char *item = item_not_on(first), *slot;
+    while (of(item) != third)
+        item = item_not_on(first);
+    item_sell(seller, item, INVENTORY_BATCH, 10);
+    slot = harness_format("%d", redis_slot(item, strlen(item)));
+    struct counted counted = {.done = false};
+    redis_pause(second);
+    inventory_audit_all(seller->inventory, on_counted, &counted);
+    shop_wait(seller->shop, was_scanned, first, "the first one was scanned");
+    const char *id = redis_command(first, "CLUSTER", "MYID", NULL), *key = harness_format("{%s}", item);
+    redis_cluster_begin_move(key, third, first);
+    redis_cluster_move_keys(key, third, first, 100);
+    CHECK_STR(redis_command(first, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
+    CHECK_STR(redis_command(third, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
+    CHECK(sells(seller, item));
+    redis_resume(second);
+    shop_wait(seller->shop, is_counted, &counted, "all is audited");
+    CHECK_INT(counted.items, 1);
+    redis_cluster_end_move(&cluster, key, first);
+}
+
 /* A master is gone for good, and was forgotten: nobody has its slots. What was sold there can be shown to
  * nobody. Another master that is restarted sells all the same, and it is told that something may be lost. */
 static void test_master_forgotten(void) {
@@ -576,6 +626,7 @@ int main(int argc, char **argv) {
     harness_run("optimistic: masters that are replaced", test_optimistic_failover);
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
+    harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("a master that was forgotten", test_master_forgotten);
     harness_run("an index that is gone", test_index_gone);
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */

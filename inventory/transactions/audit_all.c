@@ -19,7 +19,7 @@
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 
-enum { KEYS_PAGE = 1000, TOLD_MOST = 100 };
+enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10 };
 
 static const char key_before[] = "seckill:{", key_after[] = "}:item";
 
@@ -29,7 +29,8 @@ struct audit_all {
     void *ctx;
     struct inventory_audit_sum sum;
 
-    int server;
+    int server, lists;
+    unsigned moves; /* when this list was begun */
     char (*items)[INVENTORY_NAME_MAX + 1];
     size_t count, room, at;
 
@@ -51,6 +52,7 @@ struct entry {
 };
 
 static void begin_item(struct audit_all *in);
+static void list(struct audit_all *in);
 static void list_more(struct audit_all *in, const char *cursor);
 
 /* ---- the end ---- */
@@ -276,7 +278,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* A slot that moved while the servers were scanned was met at both. */
+/* A slot that moved while the servers were scanned was met at both, or at neither: then they are scanned
+ * again. */
 static void remove_doubles(struct audit_all *in) {
     size_t kept = 0;
     if (in->count > 0)
@@ -312,8 +315,20 @@ static void list_more(struct audit_all *in, const char *cursor) {
                     key_before, key_after, KEYS_PAGE);
         return;
     }
-    remove_doubles(in);
-    in->to_compare = true;
+    if (store_moves(store) != in->moves && ++in->lists < LISTS_MOST) {
+        list(in);
+    } else if (store_moves(store) != in->moves) {
+        end(in, INVENTORY_UNAVAILABLE);
+    } else {
+        remove_doubles(in);
+        in->to_compare = true;
+    }
+}
+
+static void list(struct audit_all *in) {
+    in->server = 0;
+    in->moves = store_moves(in->inventory->store);
+    list_more(in, "0");
 }
 
 /* ---- the call ---- */
@@ -329,7 +344,7 @@ void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn
     in->fn = fn;
     in->ctx = ctx;
     inventory->audit_all = in;
-    list_more(in, "0");
+    list(in);
 }
 
 /* Another comparison may be under way: it is waited for. */
