@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { START_MS = 20000, COMMAND_MS = 10000, MAX_ARGS = 64 };
+enum { START_MS = 60000, COMMAND_MS = 10000, MAX_ARGS = 64 };
 
 /* ---- commands ---- */
 
