@@ -9,9 +9,12 @@
 #include "service/background/lock_switch_state.h"
 #include "service/log.h"
 
-/* All instances use one key, so that a lock server that keeps a counter of fences for each key keeps one. No
- * item's lock has this name. */
-#define PROBE_KEY "seckilld:probe"
+/* All instances use the same keys, so that a lock server that keeps a counter of fences for each key keeps
+ * few. No item's lock has one of these names. */
+static const char *const probe_keys[] = {"seckilld:probe", "seckilld:probe:1", "seckilld:probe:2",
+                                         "seckilld:probe:4"};
+/* Of a Redis Cluster each of them is in another quarter of the slots. */
+enum { CLUSTER_KEYS = sizeof probe_keys / sizeof *probe_keys };
 
 static const int64_t idle_ns = INT64_C(10000000000), /* between two probes of a lock that is not used */
     gone_ns = 2000000000,                            /* of a lock that cannot be reached */
@@ -30,21 +33,33 @@ enum lock_status lock_probe_open(const char *url, const struct lock_config *conf
     return LOCK_CONFIG;
 }
 
-/* Opens a lock and acquires it once. That another has it proves as well that it can be reached. On failure
- * `error` says why. The lock stays open. */
+static int count_keys(const char *url) {
+    return strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0 ? CLUSTER_KEYS : 1;
+}
+
+/* That another has the key proves as well that the lock can be reached. */
+static enum lock_status try_key(struct lock *lock, const char *key) {
+    struct lock_grant grant;
+    enum lock_status status = lock_acquire_for(lock, key, PROBE_MS, &grant);
+    if (status == LOCK_OK)
+        lock_release(lock, &grant);
+    return status == LOCK_TIMEOUT ? LOCK_OK : status;
+}
+
+/* Opens a lock and acquires it once. In a cluster one master that can be reached is enough: calls for the
+ * keys of one that is gone fail by themselves. On failure `error` says why. The lock stays open. */
 static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
                                  char *error, size_t error_size) {
     struct lock_config config = lock_switch->lock_config;
-    struct lock_grant grant;
     config.at_point = NULL; /* a probe is not a failpoint */
     enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
-    status = lock_acquire_for(*lock, PROBE_KEY, PROBE_MS, &grant);
-    if (status == LOCK_OK)
-        lock_release(*lock, &grant);
-    if (status == LOCK_OK || status == LOCK_TIMEOUT)
-        return LOCK_OK;
+    for (int i = 0; i < count_keys(url); i++) {
+        status = try_key(*lock, probe_keys[i]);
+        if (status == LOCK_OK)
+            return LOCK_OK;
+    }
     lock_last_error(*lock, error, error_size);
     if (!*error)
         snprintf(error, error_size, "%s", lock_status_text(status));

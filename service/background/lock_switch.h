@@ -13,6 +13,8 @@
  *
  * Whether the lock can be reached is tried when it comes in force, when a call for it fails, every 10 s while
  * it is not used, and every 2 s while it cannot be reached. Another lock is tried before it is switched to.
+ * One in a Redis Cluster can be reached if one of the masters can that have the four keys of the try: what is
+ * locked at a master that is gone is refused by itself.
  *
  * Threads: as each call says. Two threads do what blocks for long: one opens and closes locks, the other
  * tries them. */

@@ -209,6 +209,51 @@ static void untried(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
+/* ---- a Redis Cluster ---- */
+
+static bool has_tried_another(void *arg) {
+    return redis_integer(arg, "EXISTS", "lock:{seckilld:probe:1}:fence", NULL) == 1;
+}
+
+static void check_partly(struct seckilld *instance, const char *key) {
+    struct web_response response;
+    shop_basket(instance->port, "u", "a:1 b:1", key, &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    CHECK_INT(shop_basket(instance->port, "u", "b:1 c:1", key, NULL), 201);
+    CHECK_INT(shop_transfer(instance->port, "c", "b", 1, key, NULL), 200);
+}
+
+/* A master without a replica is gone, and with it the locks of some items. The others are sold, also by an
+ * instance that starts then. */
+static void master_gone(void) {
+    struct redis_cluster cluster;
+    struct seckilld second;
+    redis_cluster_start(&cluster, 3, 0);
+    const char *url = harness_format("%s?ttl=5000", redis_cluster_url(&cluster));
+    open_service(url, "locked");
+    shop_put(service.port, "c", "\"stock\":100");
+    wait_told("true");
+    check_reachable("k");
+    struct redis_server *gone = redis_cluster_of(&cluster, "lock:{seckilld:probe}");
+    CHECK(gone == &cluster.server[2] && gone == redis_cluster_of(&cluster, "lock:{seckill:a}"));
+    CHECK(gone != redis_cluster_of(&cluster, "lock:{seckill:b}") &&
+          gone != redis_cluster_of(&cluster, "lock:{seckill:c}"));
+    redis_kill(gone);
+    check_partly(&service, "k1");
+    CHECK(harness_wait(has_tried_another, &cluster.server[1], PATIENCE_MS));
+    check_partly(&service, "k2");
+    wait_told("true");
+    seckilld_start(&second, redis.port, "--lock", url, "--basket", "locked", NULL);
+    seckilld_wait_ready(&second, 200);
+    CHECK_INT(seckilld_stop(&service), 0);
+    service = second;
+    wait_told("true");
+    check_partly(&service, "k3");
+    CHECK_INT(shop_metric(service.port, "seckill_lock_reachable"), 1);
+    CHECK(!strstr(said(), "cannot be reached"));
+    CHECK_INT(seckilld_stop(&service), 0);
+}
+
 /* Another instance may be able to open it: here it says why it cannot. */
 static void not_to_be_opened(void) {
     struct web_response response;
@@ -229,6 +274,7 @@ int main(int argc, char **argv) {
     harness_run("dead while it runs", dead_while_it_runs);
     harness_run("does not answer", does_not_answer);
     harness_run("untried", untried);
+    harness_run("a master of a cluster is gone", master_gone);
     harness_run("not to be opened", not_to_be_opened);
     return harness_finish();
 }
