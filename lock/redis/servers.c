@@ -14,6 +14,9 @@
 
 enum { SERVERS_MAX = REDIS_MASTERS_MAX, REDIRECTS_AT_ONCE = 5, MAP_AGE_MS = 1000 };
 enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 40 };
+/* Of the servers of a cluster. An operation may take two calls, and before, between and after them the map is
+ * read, for half as long each: together less than the second of lock.h. */
+enum { CLUSTER_TIMEOUT_MAX_MS = LOCK_TIMEOUT_MAX_MS * 3 / 5 };
 
 struct server {
     struct redis_url url; /* of this server; of one Redis, or of a Sentinel, as the user has it */
@@ -350,7 +353,8 @@ struct redis_servers *redis_servers_open(const struct redis_url *url, int timeou
         return NULL;
     servers->url = *url;
     servers->env = env;
-    servers->timeout_ms = timeout_ms;
+    servers->timeout_ms =
+        is_cluster(servers) && timeout_ms > CLUSTER_TIMEOUT_MAX_MS ? CLUSTER_TIMEOUT_MAX_MS : timeout_ms;
     pthread_mutex_init(&servers->mutex, NULL);
     bool good = !is_cluster(servers) || (servers->slots = calloc(1, sizeof *servers->slots));
     for (int i = 0; good && is_cluster(servers) && i < url->count; i++) {

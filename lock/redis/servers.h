@@ -13,8 +13,9 @@
 
 struct redis_servers;
 
-/* Connects with the first call. A server that does not answer within `timeout_ms` is given up for that call.
- * NULL when out of memory, or of threads. */
+/* Connects with the first call. A server that does not answer within `timeout_ms` is given up for that call;
+ * in a cluster within 270 ms at most, since the map may be read besides. NULL when out of memory, or of
+ * threads. */
 struct redis_servers *redis_servers_open(const struct redis_url *url, int timeout_ms,
                                          const struct lock_env *env);
 /* No thread may be inside a call. NULL does nothing. */
