@@ -380,6 +380,8 @@ void redis_servers_close(struct redis_servers *servers) {
     if (!servers)
         return;
     redis_sentinel_watch_stop(servers->watch);
+    for (int i = 0; i < servers->count; i++) /* first: each may take a second to end */
+        redis_subscriber_stop(servers->server[i]->subscriber);
     for (int i = 0; i < servers->count; i++)
         free_server(servers->server[i]);
     for (int i = 0; i < servers->left_count; i++)
