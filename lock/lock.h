@@ -272,6 +272,8 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * another server than before, at the latest when the grant is verified. So two owners believe in grants of
  * one key for less than a time to live. But a process that is cut off from all Sentinels together with the
  * old master goes on there, as long as that takes commands: give the servers min-replicas-to-write 1.
+ * Sentinels that know only of older failovers than before are believed after ten seconds, if half of the
+ * URL's say so, or at once, if all do: they were made anew.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,

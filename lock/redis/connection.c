@@ -221,6 +221,7 @@ bool redis_connection_was_reached(struct redis_connection *connection) {
 bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named) {
     pthread_mutex_lock(&connection->mutex);
     connection->named.epoch = named->epoch;
+    connection->named.older_since_ns = named->older_since_ns;
     bool leaves = connection->hiredis && (named->replacing || !is_same(&named->master, &connection->reached));
     if (leaves)
         break_because(connection, named->replacing ? "the Sentinels are replacing the master"

@@ -119,6 +119,16 @@ static void ask_all(struct question questions[], const struct redis_url *url, in
     }
 }
 
+/* Whether the newest answer is older than one before, and does not count. A minority may be cut off. */
+static bool is_older(struct redis_named *named, int64_t epoch, int answers, int asked) {
+    int64_t now_ns = lock_mono_ns();
+    if (epoch >= named->epoch || answers == asked)
+        return false;
+    if (named->older_since_ns == 0 || 2 * answers < asked)
+        named->older_since_ns = now_ns;
+    return now_ns - named->older_since_ns < REDIS_MASTER_OLDER_MS * INT64_C(1000000);
+}
+
 bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_named *named, char *error,
                       size_t error_size) {
     struct question questions[REDIS_URL_SERVERS_MAX];
@@ -141,11 +151,12 @@ bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_
     }
     if (named->replacing) {
         snprintf(error, error_size, "the Sentinels are replacing the master");
-    } else if (best && best->epoch < named->epoch && answers < url->count) {
+    } else if (best && is_older(named, best->epoch, answers, url->count)) {
         snprintf(error, error_size, "the Sentinels that answer have not heard of the newest failover");
     } else if (best) {
         named->master = best->master;
         named->epoch = best->epoch;
+        named->older_since_ns = 0;
         return true;
     }
     return false;

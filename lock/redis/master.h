@@ -13,16 +13,20 @@
 
 #include "base/redis_url.h"
 
+enum { REDIS_MASTER_OLDER_MS = 10000 };
+
 /* What Sentinels say; all 0 before they are asked for the first time. */
 struct redis_named {
     struct redis_target master; /* with the URL's user and password. If none is named: who was asked last */
-    int64_t epoch;              /* of the newest failover that was heard of; kept from one time to the next */
-    bool replacing;             /* none is named since a Sentinel is replacing the master */
+    /* Kept from one time to the next: of the newest failover that was heard of, and since when those who
+     * answer have heard of older ones alone; 0: they have not. */
+    int64_t epoch, older_since_ns;
+    bool replacing; /* none is named since a Sentinel is replacing the master */
 };
 
 /* Blocks for `timeout_ms` at most, whatever single Sentinels do, and for the look-up of their names. An
- * answer that is older than one before does not count, unless all Sentinels answer. False: no master is
- * named, and `error` says why. */
+ * answer that is older than one before does not count, unless all Sentinels answer, or half of them have said
+ * so for ten seconds: then they were made anew. False: no master is named, and `error` says why. */
 bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_named *named, char *error,
                       size_t error_size);
 

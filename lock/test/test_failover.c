@@ -1,6 +1,7 @@
 /* redis: a Redis that fails over, and what the lock there loses with it. */
 #include <string.h>
 
+#include "lock/redis/master.h"
 #include "lock/test/tools.h"
 
 static bool is_promoted(void *arg) {
@@ -192,6 +193,33 @@ static void stale_sentinel(void) {
     tools_release(lock, &grant);
 }
 
+/* The Sentinels were made anew, and do not count the failovers from before. One of the URL is gone for good;
+ * then two, and the one that is left is not believed. */
+static void made_anew(void) {
+    enum { LATER_MS = REDIS_MASTER_OLDER_MS, ASK_MS = 2000, OLDER = 100 };
+    struct redis_sentinel sentinel;
+    struct redis_url url;
+    struct redis_named named = {.epoch = OLDER};
+    char why[200];
+    redis_sentinel_start(&sentinel);
+    CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
+    redis_kill(&sentinel.sentinel[2]);
+    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    CHECK_HAS(why, "newest failover");
+    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    named.older_since_ns -= LATER_MS * INT64_C(1000000);
+    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    CHECK_INT(named.master.port, sentinel.server[0].port);
+    CHECK(named.epoch < OLDER && named.older_since_ns == 0);
+    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    redis_kill(&sentinel.sentinel[1]);
+    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    named.epoch = OLDER;
+    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+    named.older_since_ns -= LATER_MS * INT64_C(1000000);
+    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
+}
+
 /* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
  * which is alive. */
 static void within_a_failover(void) {
@@ -214,6 +242,7 @@ int main(int argc, char **argv) {
     harness_run("a Sentinel's password", strict_sentinel);
     harness_run("no Sentinel answers", no_sentinel);
     harness_run("a Sentinel that has not heard", stale_sentinel);
+    harness_run("Sentinels that were made anew", made_anew);
     harness_run("within a failover", within_a_failover);
     return harness_finish();
 }
