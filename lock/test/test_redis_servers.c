@@ -1,0 +1,83 @@
+/* The servers of a cluster: a made-up one, whose masters take connections and never answer. */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/redis_slots.h"
+#include "lock/redis/servers.h"
+#include "lock/test/tools.h"
+
+enum { MASTERS = 6 };
+
+static int ports[MASTERS];
+
+static int open_listener(int *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *port = harness_free_port();
+    address.sin_port = htons((uint16_t)*port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 64) == 0);
+    return fd;
+}
+
+/* The one that tells the map: to one client, who logs in and asks for it. */
+static void *tell(void *listener) {
+    char map[1024], request[256];
+    int length = snprintf(map, sizeof map, "*%d\r\n", MASTERS);
+    for (int i = 0; i < MASTERS; i++)
+        length += snprintf(map + length, sizeof map - (size_t)length,
+                           "*3\r\n:%d\r\n:%d\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n", REDIS_SLOTS * i / MASTERS,
+                           REDIS_SLOTS * (i + 1) / MASTERS - 1, ports[i]);
+    int fd = accept(*(int *)listener, NULL, NULL);
+    if (read(fd, request, sizeof request) > 0 && write(fd, "+OK\r\n", 5) == 5 &&
+        read(fd, request, sizeof request) > 0)
+        (void)!write(fd, map, (size_t)length);
+    close(fd);
+    return NULL;
+}
+
+static const char *key_at(int master) {
+    for (int i = 0;; i++) {
+        const char *key = harness_format("%d", i);
+        if (redis_slot(key, strlen(key)) * MASTERS / REDIS_SLOTS == master)
+            return key;
+    }
+}
+
+/* Each subscriber is in a connect of a second, and none at the same point of it: who waits for one after the
+ * other, and tells each only then, waits for almost six seconds. */
+static void closed(void) {
+    enum { APART_MS = 180, MOST_MS = 3000 };
+    struct lock_env env = {.session = 1};
+    struct redis_url url;
+    char why[200];
+    int port, listener = open_listener(&port), hung[MASTERS];
+    pthread_t thread;
+    for (int i = 0; i < MASTERS; i++)
+        hung[i] = open_listener(&ports[i]);
+    CHECK_INT(pthread_create(&thread, NULL, tell, &listener), 0);
+    CHECK(redis_url_parse(&url, harness_format("redis-cluster://127.0.0.1:%d", port), why, sizeof why));
+    struct redis_servers *servers = redis_servers_open(&url, 450, &env);
+    for (int i = MASTERS; i-- > 0;) {
+        CHECK(!redis_servers_are_subscribed(servers, key_at(i), true));
+        harness_pause_ms(APART_MS);
+    }
+    pthread_join(thread, NULL);
+    int64_t since_ms = harness_now_ms();
+    redis_servers_close(servers);
+    int64_t took_ms = harness_now_ms() - since_ms;
+    if (took_ms > MOST_MS)
+        FAIL("closing took %d ms", (int)took_ms);
+    for (int i = 0; i < MASTERS; i++)
+        close(hung[i]);
+    close(listener);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("closed while all masters hang", closed);
+    return harness_finish();
+}
