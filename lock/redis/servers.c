@@ -14,9 +14,12 @@
 
 enum { SERVERS_MAX = REDIS_MASTERS_MAX, REDIRECTS_AT_ONCE = 5, MAP_AGE_MS = 1000 };
 enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 40 };
-/* Of the servers of a cluster. An operation may take two calls, and before, between and after them the map is
- * read, for half as long each: together less than the second of lock.h. */
+/* Of the servers of a cluster. An operation may take three calls, and the map is read once meanwhile, for
+ * half as long: together less than the second of lock.h. */
 enum { CLUSTER_TIMEOUT_MAX_MS = LOCK_TIMEOUT_MAX_MS * 3 / 5 };
+/* After a reading that failed the next one waits for so many times as long, which is longer than two calls.
+ */
+enum { MAP_RESTS = 5 };
 
 struct server {
     struct redis_url url; /* of this server; of one Redis, or of a Sentinel, as the user has it */
@@ -47,10 +50,11 @@ struct redis_servers {
     struct redis_slots *slots; /* as read last */
     /* And as redirections told since. NULL: nobody, as far as is known. */
     struct server *of_slot[REDIS_SLOTS];
-    bool outdated;      /* the map is, and is to be read again */
-    bool reading;       /* a thread reads it */
-    int64_t read_at_ns; /* not before */
-    int next;           /* to be asked */
+    bool outdated;         /* the map is, and is to be read again */
+    bool reading;          /* a thread reads it */
+    int64_t read_at_ns;    /* not before */
+    int64_t rest_until_ns; /* nor before that, for a slot whose server is known */
+    int next;              /* to be asked */
 };
 
 static bool is_cluster(const struct redis_servers *servers) {
@@ -186,12 +190,15 @@ static void read_map(struct redis_servers *servers) {
     servers->reading = true;
     servers->outdated = false;
     pthread_mutex_unlock(&servers->mutex);
+    int64_t since_ns = lock_mono_ns();
     bool good = ask_map(servers, &url, slots);
+    int64_t now_ns = lock_mono_ns();
     pthread_mutex_lock(&servers->mutex);
     servers->reading = false;
+    servers->rest_until_ns = good ? 0 : now_ns + MAP_RESTS * (now_ns - since_ns);
     if (good) {
         *servers->slots = *slots;
-        servers->read_at_ns = lock_mono_ns() + (int64_t)MAP_AGE_MS * 1000000;
+        servers->read_at_ns = now_ns + (int64_t)MAP_AGE_MS * 1000000;
         install(servers);
     }
     free(slots);
@@ -218,7 +225,7 @@ static struct server *find(struct redis_servers *servers, const char *key, bool 
     struct server **of =
         is_cluster(servers) ? &servers->of_slot[redis_slot(key, strlen(key))] : &servers->server[0];
     servers->outdated |= outdated || !*of;
-    if (is_cluster(servers) && servers->outdated)
+    if (is_cluster(servers) && servers->outdated && (!*of || lock_mono_ns() >= servers->rest_until_ns))
         read_map(servers);
     struct server *server = use(*of);
     pthread_mutex_unlock(&servers->mutex);

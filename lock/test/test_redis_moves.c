@@ -248,14 +248,14 @@ static void released_at_another(void) {
     tools_check_status(releasing.status, LOCK_UNKNOWN);
 }
 
-/* All servers hang, and so nobody tells the map. A second is promised, and the machine may be loaded: a call
- * that is slow by chance does not count. */
+/* All servers hang, and so nobody tells the map. A second is promised, and the machine may be loaded: one
+ * call may be slow. */
 static void hangs(void) {
-    enum { TRIES = 5, MOST_MS = 1200 };
+    enum { TRIES = 3, MOST_MS = 1100 };
     redis_cluster_start(&pair, 1, 0);
     struct lock *lock = tools_open(NULL, redis_cluster_url(&pair));
-    int64_t least_ms = INT64_MAX;
-    for (int i = 0; i < TRIES && least_ms > MOST_MS; i++) {
+    int slow = 0;
+    for (int i = 0; i < TRIES; i++) {
         struct lock_grant grant = tools_acquire(lock, "a");
         tools_check_status(lock_release(lock, &grant), LOCK_OK);
         harness_pause_ms(1100); /* until the map of slots may be read again */
@@ -263,12 +263,11 @@ static void hangs(void) {
         int64_t since_ms = harness_now_ms();
         enum lock_status status = lock_try(lock, "a", &grant);
         int64_t took_ms = harness_now_ms() - since_ms;
-        least_ms = took_ms < least_ms ? took_ms : least_ms;
-        CHECK(status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE);
         redis_resume(&pair.server[0]);
+        CHECK(status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE);
+        if (took_ms > MOST_MS && ++slow > 1)
+            FAIL("lock_try() took %d ms, and not for the first time", (int)took_ms);
     }
-    if (least_ms > MOST_MS)
-        FAIL("lock_try() took %d ms", (int)least_ms);
 }
 
 int main(int argc, char **argv) {
