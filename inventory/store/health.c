@@ -1,4 +1,5 @@
 /* What the store can promise: INFO, and CONFIG GET if that is allowed. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +10,23 @@
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason) };
 
-struct request {
-    struct inventory *inventory;
-    inventory_health_fn *fn;
-    void *ctx;
-    int pending; /* servers that have not answered, and 1 until all are asked */
-    struct inventory_health health;
-};
-
 /* One server's part in it. */
 struct part {
     struct request *request;
     const struct redis *redis;
     char address[sizeof(((struct inventory_server *)0)->address)];
+    bool faulty;
+};
+
+struct request {
+    struct inventory *inventory;
+    inventory_health_fn *fn;
+    void *ctx;
+    int pending;             /* servers that have not answered, and 1 until all are asked */
+    int good;                /* servers that have, and sell */
+    char fault[REASON_SIZE]; /* the first of a server: what it has is not sold */
+    struct inventory_health health;
+    struct part parts[]; /* as store_servers() counts them */
 };
 
 static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
@@ -37,9 +42,30 @@ static void note(char *out, size_t out_size, const char *value) {
     snprintf(out, out_size, "%s", first ? value : "mixed");
 }
 
+/* Whatever the other servers say. */
 static void refuse(struct inventory_health *health, const char *reason) {
     if (!health->reason[0])
         snprintf(health->reason, sizeof health->reason, "%s", reason);
+}
+
+__attribute__((format(printf, 2, 3))) static void note_fault(struct request *request, const char *format,
+                                                             ...) {
+    va_list list;
+    if (request->fault[0])
+        return;
+    va_start(list, format);
+    vsnprintf(request->fault, sizeof request->fault, format, list);
+    va_end(list);
+}
+
+/* How its faults name the server. */
+static const char *name_of(const struct part *part) {
+    return store_is_one(part->request->inventory->store) ? "the store" : part->address;
+}
+
+static void note_fault_of(struct part *part, const char *what) {
+    part->faulty = true;
+    note_fault(part->request, "%s %s", name_of(part), what);
 }
 
 /* Before Redis 6.2. */
@@ -51,15 +77,21 @@ static bool is_old(const char *version) {
 }
 
 /* The connection broke before the reply. */
-static void refuse_broken(struct request *request) {
-    const char *error = inventory_last_error(request->inventory);
-    char reason[200];
-    snprintf(reason, sizeof reason, "no connection to the store: %.150s", *error ? error : "it broke");
-    refuse(&request->health, reason);
+static void note_broken(struct part *part) {
+    const char *error = redis_error(part->redis);
+    part->faulty = true;
+    note_fault(part->request, "no connection to %s: %.150s", name_of(part), *error ? error : "it broke");
+}
+
+static void note_error(struct part *part, const char *error) {
+    bool one = store_is_one(part->request->inventory->store);
+    part->faulty = true;
+    note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
 }
 
 /* A store that is full refuses orders; one that may evict keys loses orders. */
-static void judge_memory(struct inventory_health *health, const char *info) {
+static void judge_memory(struct part *part, const char *info) {
+    struct inventory_health *health = &part->request->health;
     char used[32] = "0", most[32] = "0";
     char policy[32];
     if (!info_find(info, "maxmemory_policy", policy, sizeof policy))
@@ -71,13 +103,27 @@ static void judge_memory(struct inventory_health *health, const char *info) {
     if (limit > 0 && strcmp(policy, "noeviction") != 0)
         refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
     else if (limit > 0 && strtoll(used, NULL, 10) >= limit)
-        refuse(health, "the store is out of memory (maxmemory)");
+        note_fault_of(part, "is out of memory (maxmemory)");
+}
+
+/* A master with fewer replicas than an order must be on sells nothing, see barrier.h. */
+static bool lacks_replicas(struct request *request, const char *address, int replicas) {
+    int wanted = request->health.replicas;
+    if (replicas < wanted)
+        note_fault(request, "%s has %d of the %d replicas that --replicas %d needs", address, replicas,
+                   wanted, wanted);
+    return replicas < wanted;
 }
 
 /* With --replicas this reply too was held until the replicas had all that is older. */
-static void note_server(struct inventory_health *health, const struct part *part, const char *info) {
+static void judge_replicas(struct part *part, const char *info) {
+    struct inventory_health *health = &part->request->health;
     struct replication replication;
-    if (health->server_count == INVENTORY_SERVERS_TOLD || !replication_read(&replication, info))
+    if (!replication_read(&replication, info))
+        return;
+    if (lacks_replicas(part->request, part->address, replication.replicas))
+        part->faulty = true;
+    if (health->server_count == INVENTORY_SERVERS_TOLD)
         return;
     struct inventory_server *server = &health->servers[health->server_count++];
     snprintf(server->address, sizeof server->address, "%s", part->address);
@@ -85,23 +131,9 @@ static void note_server(struct inventory_health *health, const struct part *part
     server->proven = redis_replicas(part->redis);
 }
 
-static void on_info(void *ctx, const struct redis_value *value) {
-    const struct part *part = ctx;
-    struct request *request = part->request;
-    struct inventory_health *health = &request->health;
-    if (store_status(request->inventory, value) != INVENTORY_OK) {
-        if (value)
-            refuse(health, redis_value_text(value));
-        else
-            refuse_broken(request);
-        return;
-    }
-    const char *info = redis_value_text(value);
-    char text[64];
-    if (!info)
-        return;
-    note_server(health, part, info);
-    char version[32] = "unknown", role[16] = "unknown";
+static void judge(struct part *part, const char *info) {
+    struct inventory_health *health = &part->request->health;
+    char text[64], version[32] = "unknown", role[16] = "unknown";
     info_find(info, "redis_version", version, sizeof version); /* of Valkey: what it is compatible with */
     info_find(info, "role", role, sizeof role);
     note(health->version, sizeof health->version, version);
@@ -111,103 +143,98 @@ static void on_info(void *ctx, const struct redis_value *value) {
     if (is_old(version))
         refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
-        refuse(health, "the store is loading its data");
+        note_fault_of(part, "is loading its data");
     if (strcmp(role, "slave") == 0)
-        refuse(health, "the store is a replica, and read-only");
+        note_fault_of(part, "is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
-        refuse(health, "the store cannot write its append-only file");
-    judge_memory(health, info);
+        note_fault_of(part, "cannot write its append-only file");
+    judge_memory(part, info);
+    judge_replicas(part, info);
 }
 
-/* ---- replicas: a master with fewer than an order must be on sells nothing, see barrier.h ---- */
-
-static bool lacks(const struct request *request, const char *address, int replicas,
-                  char reason[REASON_SIZE]) {
-    int wanted = request->health.replicas;
-    if (replicas < wanted)
-        snprintf(reason, REASON_SIZE, "%s has %d of the %d replicas that --replicas %d needs", address,
-                 replicas, wanted, wanted);
-    return replicas < wanted;
+static void on_info(void *ctx, const struct redis_value *value) {
+    struct part *part = ctx;
+    const char *text = value ? redis_value_text(value) : NULL;
+    if (!value)
+        note_broken(part);
+    else if (store_status(part->request->inventory, value) != INVENTORY_OK)
+        note_error(part, text);
+    else if (text)
+        judge(part, text);
 }
+
+/* ---- the answer ---- */
 
 /* One that sells no more is not up, but it was there, and has told how many it has. */
-static bool find_lack(const struct request *request, char reason[REASON_SIZE]) {
-    const struct inventory_health *health = &request->health;
+static void judge_lost(struct request *request) {
     const struct store *store = request->inventory->store;
     char address[sizeof(((struct part *)0)->address)];
-    for (int i = 0; i < health->server_count; i++)
-        if (lacks(request, health->servers[i].address, health->servers[i].replicas, reason))
-            return true;
     for (int i = 0; i < store_servers(store); i++) {
         const struct redis *redis = store_server(store, i);
         if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
             continue;
         address_print(address, redis_address_now(redis));
-        if (lacks(request, address, redis_history(redis)->replicas, reason))
-            return true;
+        lacks_replicas(request, address, redis_history(redis)->replicas);
     }
-    return false;
 }
 
-/* Whether there is a master with enough. */
-static bool sells(const struct inventory_health *health) {
-    for (int i = 0; i < health->server_count; i++)
-        if (health->servers[i].replicas >= health->replicas)
-            return true;
-    return health->server_count == 0;
-}
-
-static void print_unreachable(const struct request *request, const char *what, char reason[REASON_SIZE]) {
+static void note_unreachable(struct request *request, const char *what) {
     const char *error = inventory_last_error(request->inventory);
-    snprintf(reason, REASON_SIZE, "%s%s%.200s", what, *error ? ": " : "", error);
+    note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
-/* One reply to each server's two calls is there, or none can come. */
-static void count_down(struct request *request) {
+/* What one master has is sold, whatever is wrong with the others. */
+static void answer(struct request *request) {
     struct inventory_health *health = &request->health;
-    char reason[REASON_SIZE];
-    if (--request->pending > 0)
-        return;
-    bool lack = find_lack(request, reason);
-    if (lack && !sells(health))
-        refuse(health, reason);
-    health->ready = !health->reason[0];
-    if (health->ready && lack)
-        snprintf(health->reason, sizeof health->reason, "%s", reason);
-    else if (health->ready && !store_is_whole(request->inventory->store))
-        print_unreachable(request, "a part of the store cannot be reached", health->reason);
+    judge_lost(request);
+    if (request->good == 0)
+        note_unreachable(request, "no connection to the store");
+    else if (!store_is_whole(request->inventory->store))
+        note_unreachable(request, "a part of the store cannot be reached");
+    health->ready = request->good > 0 && !health->reason[0];
+    refuse(health, request->fault);
     request->fn(request->ctx, health);
     free(request);
 }
 
+/* One reply to each server's two calls is there, or none can come. */
+static void count_down(struct request *request) {
+    if (--request->pending == 0)
+        answer(request);
+}
+
 static void on_appendfsync(void *ctx, const struct redis_value *value) {
-    struct request *request = ((struct part *)ctx)->request;
+    struct part *part = ctx;
+    struct request *request = part->request;
     struct inventory_health *health = &request->health;
-    free(ctx);
     const char *text =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
     if (text)
         note(health->appendfsync, sizeof health->appendfsync, text);
     if (!value)
-        refuse_broken(request);
+        note_broken(part);
+    request->good += !part->faulty;
     count_down(request);
 }
 
-static void refuse_unreachable(struct request *request) {
-    char reason[REASON_SIZE];
-    if (!find_lack(request, reason))
-        print_unreachable(request, "no connection to the store", reason);
-    refuse(&request->health, reason);
+static void ask(struct part *part, struct redis *redis) {
+    part->redis = redis;
+    address_print(part->address, redis_address_now(redis));
+    part->request->pending++;
+    redis_callf(redis, on_info, part, "INFO");
+    redis_callf(redis, on_appendfsync, part, "CONFIG GET appendfsync");
 }
 
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
-    struct store *store = inventory->store;
-    struct request *request = malloc(sizeof *request);
+    const struct store *store = inventory->store;
+    int count = store_servers(store);
+    struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->parts);
     struct inventory_health unknown = {.version = "unknown",
                                        .role = "unknown",
                                        .appendonly = "unknown",
                                        .appendfsync = "unknown",
-                                       .eviction = "unknown"};
+                                       .eviction = "unknown",
+                                       .replicas = inventory->config.replicas};
     if (!request) {
         snprintf(unknown.reason, sizeof unknown.reason, "out of memory");
         fn(ctx, &unknown);
@@ -215,24 +242,11 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
     }
     *request =
         (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown};
-    request->health.replicas = inventory->config.replicas;
-    if (!store_is_up(store, NULL))
-        refuse_unreachable(request);
-    for (int i = 0; i < store_servers(store); i++) {
+    for (int i = 0; i < count; i++) {
         struct redis *redis = store_server(store, i);
-        if (!redis || !redis_is_up(redis))
-            continue;
-        struct part *part = malloc(sizeof *part);
-        if (!part) {
-            refuse(&request->health, "out of memory");
-            continue;
-        }
-        part->request = request;
-        part->redis = redis;
-        address_print(part->address, redis_address_now(redis));
-        request->pending++;
-        redis_callf(redis, on_info, part, "INFO");
-        redis_callf(redis, on_appendfsync, part, "CONFIG GET appendfsync");
+        request->parts[i].request = request;
+        if (redis && redis_is_up(redis))
+            ask(&request->parts[i], redis);
     }
     count_down(request);
 }

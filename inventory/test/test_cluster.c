@@ -434,6 +434,46 @@ static bool is_whole(void *arg) {
     return store_is_whole(((struct seller *)arg)->inventory->store);
 }
 
+static void set_memory(const char *limit) {
+    for (int i = 0; i < MASTERS; i++)
+        CHECK_STR(redis_command(&cluster.server[i], "CONFIG", "SET", "maxmemory", limit, NULL), "OK");
+}
+
+static void make_room(void *arg) {
+    (void)arg;
+    set_memory("0");
+}
+
+static bool is_without_reason(void *seller) {
+    struct inventory_health health;
+    store_health(seller, &health);
+    return health.ready && !health.reason[0];
+}
+
+/* The store is ready while one of its masters is, and tells what is wrong with another. */
+static void test_full(void) {
+    struct inventory_health health;
+    struct seller *seller = open_seller();
+    struct redis_server *full = of("phone");
+    const char *reason = harness_format("127.0.0.1:%d is out of memory (maxmemory)", full->port);
+    const char *other = item_not_on(full);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, other, INVENTORY_BATCH, 10);
+    harness_defer(make_room, NULL);
+    CHECK_STR(redis_command(full, "CONFIG", "SET", "maxmemory", "1", NULL), "OK");
+    store_health(seller, &health);
+    CHECK_STR(health.reason, reason);
+    CHECK(health.ready);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_STATUS(buy(seller, other, "ann", "k", 1)->status, INVENTORY_OK);
+    set_memory("1");
+    store_health(seller, &health);
+    CHECK(!health.ready);
+    CHECK_HAS(health.reason, "is out of memory (maxmemory)");
+    set_memory("0");
+    shop_wait(seller->shop, is_without_reason, seller, "the store is well again");
+}
+
 /* An item with holds: not on that server, but its entry in the index of due times is, or is not either. */
 static const char *put_indexed(struct seller *seller, const struct redis_server *server, bool there) {
     const char *item;
@@ -628,6 +668,7 @@ int main(int argc, char **argv) {
     harness_run("a journal that moves", test_journal_moves);
     harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("a master that was forgotten", test_master_forgotten);
+    harness_run("a master that is full", test_full);
     harness_run("an index that is gone", test_index_gone);
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();
