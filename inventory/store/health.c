@@ -8,24 +8,30 @@
 #include "inventory/store/info.h"
 #include "inventory/store/status.h"
 
-enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason) };
+enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
 
 /* One server's part in it. */
 struct part {
     struct request *request;
-    const struct redis *redis;
+    const struct redis *redis; /* NULL: it is not asked */
     char address[sizeof(((struct inventory_server *)0)->address)];
-    bool faulty;
+    bool answered, faulty;
 };
 
+/* Who asks does not wait for one server that hangs, as long as another one sells. It is there until the timer
+ * is closed, and the replies that come too late have come. */
 struct request {
     struct inventory *inventory;
-    inventory_health_fn *fn;
+    inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
-    int pending;             /* servers that have not answered, and 1 until all are asked */
-    int good;                /* servers that have, and sell */
+    uv_timer_t timer;
+    int ticks;   /* of the timer; by the last one what came meanwhile was read, also after a pause */
+    bool closed; /* the timer is */
+    int pending; /* servers that have not answered, and 1 until all are asked */
+    int good;    /* servers that have, and sell */
     char fault[REASON_SIZE]; /* the first of a server: what it has is not sold */
     struct inventory_health health;
+    int part_count;
     struct part parts[]; /* as store_servers() counts them */
 };
 
@@ -183,9 +189,24 @@ static void note_unreachable(struct request *request, const char *what) {
     note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
+static void free_if_done(struct request *request) {
+    if (request->closed && request->pending == 0)
+        free(request);
+}
+
+static void on_timer_closed(uv_handle_t *timer) {
+    struct request *request = timer->data;
+    request->closed = true;
+    free_if_done(request);
+}
+
 /* What one master has is sold, whatever is wrong with the others. */
 static void answer(struct request *request) {
     struct inventory_health *health = &request->health;
+    for (int i = 0; i < request->part_count; i++) {
+        if (request->parts[i].redis && !request->parts[i].answered)
+            note_fault_of(&request->parts[i], "does not answer");
+    }
     judge_lost(request);
     if (request->good == 0)
         note_unreachable(request, "no connection to the store");
@@ -193,14 +214,30 @@ static void answer(struct request *request) {
         note_unreachable(request, "a part of the store cannot be reached");
     health->ready = request->good > 0 && !health->reason[0];
     refuse(health, request->fault);
-    request->fn(request->ctx, health);
-    free(request);
+    inventory_health_fn *fn = request->fn;
+    request->fn = NULL;
+    uv_close((uv_handle_t *)&request->timer, on_timer_closed);
+    fn(request->ctx, health);
+}
+
+static void answer_if_due(struct request *request) {
+    bool due = request->pending == 0 || (request->ticks == TICKS && request->good > 0);
+    if (due && request->fn)
+        answer(request);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    struct request *request = timer->data;
+    if (++request->ticks == TICKS)
+        uv_timer_stop(timer);
+    answer_if_due(request);
 }
 
 /* One reply to each server's two calls is there, or none can come. */
 static void count_down(struct request *request) {
-    if (--request->pending == 0)
-        answer(request);
+    request->pending--;
+    answer_if_due(request);
+    free_if_done(request);
 }
 
 static void on_appendfsync(void *ctx, const struct redis_value *value) {
@@ -213,6 +250,7 @@ static void on_appendfsync(void *ctx, const struct redis_value *value) {
         note(health->appendfsync, sizeof health->appendfsync, text);
     if (!value)
         note_broken(part);
+    part->answered = true;
     request->good += !part->faulty;
     count_down(request);
 }
@@ -240,8 +278,11 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
         fn(ctx, &unknown);
         return;
     }
-    *request =
-        (struct request){.inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown};
+    *request = (struct request){
+        .inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
+    request->timer.data = request;
+    uv_timer_init(inventory->loop, &request->timer);
+    uv_timer_start(&request->timer, on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
         struct redis *redis = store_server(store, i);
         request->parts[i].request = request;
