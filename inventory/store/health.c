@@ -154,6 +154,9 @@ static void judge(struct part *part, const char *info) {
         note_fault_of(part, "is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
         note_fault_of(part, "cannot write its append-only file");
+    /* It is told where writes need some. How many is not. */
+    if (info_find(info, "min_slaves_good_slaves", text, sizeof text) && strcmp(text, "0") == 0)
+        note_fault_of(part, "has no good replica, and min-replicas-to-write needs one");
     judge_memory(part, info);
     judge_replicas(part, info);
 }

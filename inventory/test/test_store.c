@@ -323,6 +323,10 @@ static void test_health(void) {
     check_health(seller, false, "evict", "no", "everysec", "allkeys-lru");
     set(&store, "maxmemory", "0"); /* without a limit nothing is evicted */
     check_health(seller, true, "", "no", "everysec", "allkeys-lru");
+    set(&store, "min-replicas-to-write", "1");
+    check_health(seller, false, "the store has no good replica, and min-replicas-to-write needs one", "no",
+                 "everysec", "allkeys-lru");
+    set(&store, "min-replicas-to-write", "0");
     redis_start_replica(&replica, &store);
     struct seller *other = seller_open(shop, &replica);
     check_health(other, false, "replica", "yes", "no", "noeviction");
