@@ -179,6 +179,21 @@ static void a_lost_answer(void) {
     CHECK_STR(shop_text(&response, "type"), "/problems/store-unavailable");
 }
 
+/* An audit may take minutes: it is not begun again by another instance. */
+static void a_lost_audit(void) {
+    enum { TRIES = 200 };
+    struct redis_server redis;
+    struct site site;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, true, MANY);
+    int status = 0;
+    for (int tries = 0; status != 502 && tries < TRIES; tries++) {
+        cut_next(&site); /* or the answer to a health check */
+        status = web_call(site.operator_port, "GET", "/v1/audit", SECKILLD_ADMIN, NULL, NULL);
+    }
+    CHECK_INT(status, 502);
+}
+
 static void check_passes(int port, const char *method, const char *path, const char *headers,
                          const char *body) {
     int status = web_call(port, method, path, headers, body, NULL);
@@ -296,6 +311,7 @@ int main(int argc, char **argv) {
     harness_run("instances are killed", killed);
     harness_run("instances are killed after a failover, and started at once", started_at_once_after_failover);
     harness_run("a lost answer", a_lost_answer);
+    harness_run("a lost audit", a_lost_audit);
     harness_run("what buyers may ask", what_buyers_may_ask);
     harness_run("what buyers may not ask", what_buyers_may_not_ask);
     harness_run("its own answers", its_own_answers);
