@@ -29,7 +29,7 @@ for i in {0..8}; do
     redis_start "$dir/r$i" $((port + i)) 'cluster-enabled yes' "cluster-port $((port + 9 + i))" \
         'cluster-node-timeout 2000' 'cluster-require-full-coverage no'
 done
-redis_says "$port" cluster_known_nodes:1 CLUSTER INFO &&
+redis_says "$port" '^cluster_known_nodes:1\b' CLUSTER INFO &&
     { redis-cli --cluster create "${servers[@]}" --cluster-replicas 2 --cluster-yes >"$dir/create.log" 2>&1 ||
         fail "The cluster was not made. See $dir/create.log"; }
 wait_for 'A server' all_agree

@@ -368,8 +368,23 @@ static void check_left(const struct seckilld *service, int left) {
     }
 }
 
+static bool knows_ten(void *server) {
+    return strstr(redis_command(server, "CLUSTER", "INFO", NULL), "cluster_known_nodes:10");
+}
+
+/* A tenth server, as docs/grow.md adds them. */
+static void grow_cluster(int port) {
+    struct redis_server tenth, first = {.port = port};
+    redis_start(&tenth, "--cluster-enabled", "yes", "--cluster-port",
+                harness_format("%d", harness_free_port()), NULL);
+    CHECK_STR(redis_command(&tenth, "CLUSTER", "MEET", "127.0.0.1", harness_format("%d", port),
+                            harness_format("%d", port + 9), NULL),
+              "OK");
+    CHECK(harness_wait(knows_ten, &first, 20000));
+}
+
 /* What was sold is there the next time; nothing runs when the script has ended. */
-static void starts_and_keeps(const char *script, int ports) {
+static void starts_and_keeps(const char *script, int ports, void (*grow)(int port)) {
     struct proc proc;
     struct seckilld service;
     int port = free_ports(ports);
@@ -388,6 +403,8 @@ static void starts_and_keeps(const char *script, int ports) {
                            harness_format("{\"item\":\"%c\",\"user\":\"ann\",\"quantity\":1}", *item), NULL),
                   201);
     check_left(&service, 9);
+    if (grow)
+        grow(port);
     CHECK_INT(seckilld_stop(&service), 0);
     proc_kill(&proc, SIGINT);
     CHECK_INT(end_of(&proc), 0);
@@ -414,11 +431,11 @@ static void scripts_end_what_refuses(void) {
 }
 
 static void sentinel_sh(void) {
-    starts_and_keeps("deploy/sentinel.sh", 6);
+    starts_and_keeps("deploy/sentinel.sh", 6, NULL);
 }
 
 static void cluster_sh(void) {
-    starts_and_keeps("deploy/cluster.sh", 18);
+    starts_and_keeps("deploy/cluster.sh", 18, grow_cluster);
 }
 
 int main(int argc, char **argv) {
