@@ -83,7 +83,8 @@ death() {
         fi
         for url in "${urls[@]}"; do
             ((sold == 0)) || continue
-            status=$(curl -s -m 3 -o /dev/null -w '%{http_code}' "$url/v1/purchases" -H "Idempotency-Key: $kind-$n-$((try++))" \
+            try=$((try + 1)) # not within $(…), which is a shell of its own
+            status=$(curl -s -m 3 -o /dev/null -w '%{http_code}' "$url/v1/purchases" -H "Idempotency-Key: $kind-$n-$try" \
                 -d '{"item":"demo","user":"u","quantity":1}')
             [ "$status" != 201 ] || sold=$(now_ms)
         done
