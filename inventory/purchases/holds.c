@@ -71,6 +71,12 @@ static bool is_there(const struct sweep *sweep, const char *key) {
     return redis && redis_is_up(redis);
 }
 
+static bool part_is_there(const struct sweep *sweep) {
+    char key[32];
+    snprintf(key, sizeof key, DUE_KEY, sweep->part);
+    return is_there(sweep, key);
+}
+
 /* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
  */
 static void go_on(struct sweep *sweep) {
@@ -158,9 +164,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    char key[32];
-    while (sweep->part < KEY_PARTS && snprintf(key, sizeof key, DUE_KEY, sweep->part) > 0 &&
-           !is_there(sweep, key))
+    while (sweep->part < KEY_PARTS && !part_is_there(sweep))
         sweep->part++;
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
