@@ -166,7 +166,8 @@ static void check_basket(struct race *race, int number) {
         units += (int)basket->transaction.lines[i].quantity;
     bool none = strcmp(phase, "none") == 0, confirmed = strcmp(phase, "confirmed") == 0,
          cancelled = strcmp(phase, "cancelled") == 0, expired = strcmp(phase, "expired") == 0;
-    CHECK(none || confirmed || cancelled || expired);
+    if (!none && !confirmed && !cancelled && !expired)
+        FAIL("basket %s is %s", basket->transaction.id, phase);
     CHECK_STR(
         orders_of(race, basket->transaction.id),
         harness_format("b0 c%d e%d x%d", confirmed ? units : 0, expired ? units : 0, cancelled ? units : 0));
