@@ -315,9 +315,10 @@ static void list_more(struct audit_all *in, const char *cursor) {
                     key_before, key_after, KEYS_PAGE);
         return;
     }
-    if (store_moves(store) != in->moves && ++in->lists < LISTS_MOST) {
+    bool moved = store_moves(store) != in->moves;
+    if (moved && ++in->lists < LISTS_MOST) {
         list(in);
-    } else if (store_moves(store) != in->moves) {
+    } else if (moved) {
         end(in, INVENTORY_UNAVAILABLE);
     } else {
         remove_doubles(in);
