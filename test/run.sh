@@ -56,6 +56,11 @@ for program in "$@"; do
     read -r ok not <"$results/$(basename "$program").count" || { ok=0 not=1; }
     passed=$((passed + ok)) failed=$((failed + not))
 done
-[ "$failed" -eq 0 ] || trap - EXIT
+# Once more, with the program and what was wrong: above they stand among two thousand lines.
+if [ "$failed" -gt 0 ]; then
+    trap - EXIT
+    echo "what the programs printed is in $results"
+    cd "$results" && grep -HB 3 --no-group-separator '^FAIL ' -- "${@##*/}" | grep -v '.[:-]ok   '
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
