@@ -32,6 +32,7 @@ static struct store *open_store(struct inventory *inventory) {
                                     .timeout_ms = inventory->config.call_timeout_ms,
                                     .replicas = inventory->config.replicas,
                                     .prepare = histories_prepare,
+                                    .lost = histories_lost,
                                     .prepare_ctx = inventory,
                                     .on_state = on_state,
                                     .ctx = inventory};

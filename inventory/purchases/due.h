@@ -15,7 +15,7 @@
  * A process that dies in between leaves an entry too many, or one that is too early; the next sweep of any
  * process mends it. Many processes may sweep at once: a hold expires once. What a failover loses of the index
  * is entered again by those who acknowledged the holds (receipts.h); by a purchase, once a hold is over for a
- * minute; and by an audit. */
+ * minute; and by an audit. The entry is due at once then, and one that stands is left alone. */
 #ifndef INVENTORY_PURCHASES_DUE_H
 #define INVENTORY_PURCHASES_DUE_H
 
@@ -28,7 +28,7 @@ void due_enter_first(struct store *store, const char *item, int64_t due_ms, redi
 /* The same right before a hold that ends at `due_ms`. */
 void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
-/* Enters an item that has holds, unless it is there. */
+/* Enters an item that has holds, unless it is there. Not waited for; a server that is away is not called. */
 void due_mend(struct store *store, const char *item);
 
 #endif

@@ -102,7 +102,7 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
 
 static bool is_up(const struct inventory *inventory, const struct history *history) {
     const struct redis *redis = store_of_history(inventory->store, history->number);
-    return redis && redis_is_up(redis);
+    return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
 /* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
@@ -144,6 +144,18 @@ static bool lacks_forgotten(struct inventory *inventory) {
     return lacks;
 }
 
+/* Of a history that this inventory never saw each one may be what it goes on from, if its server is away. */
+static void note_followed(struct inventory *inventory, const struct server *server) {
+    struct putback *putback = &inventory->putback;
+    const char *id = redis_history(server->redis)->before;
+    bool known = find(putback, id);
+    for (int i = 0; i < putback->history_count; i++) {
+        struct history *history = putback->histories[i];
+        history->is_followed |= strcmp(history->id, id) == 0 || history->number == server->history ||
+                                (*id && !known && !is_up(inventory, history));
+    }
+}
+
 /* NULL when out of memory. */
 static struct history *enter(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
@@ -152,6 +164,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
+    note_followed(inventory, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
@@ -258,6 +271,13 @@ void histories_prepare(void *ctx, struct server *server) {
         redis_note_error(server->redis,
                          "the server was promoted, or is back: what it lacks of the acknowledged "
                          "orders is put back before it sells");
+}
+
+void histories_lost(void *ctx, const struct server *server) {
+    struct inventory *inventory = ctx;
+    const struct history *history = find_number(&inventory->putback, server->history);
+    if (history && !history->is_followed)
+        metric_add(&inventory->metrics->unkept, 1);
 }
 
 /* ---- how far the replicas are ---- */

@@ -19,6 +19,8 @@
  * - what an inventory acknowledged that died too, in its last moments,
  * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
  *   connected: that is counted (`unkept`) when a new history is met,
+ * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
+ *   its slots,
  * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
  *   is like any other, and it sells at once, while others have yet to notice.
  *
@@ -36,6 +38,10 @@ struct server;
 
 /* A server was reached, and is not up: `prepare` of struct servers_config; `ctx` is the inventory. */
 void histories_prepare(void *ctx, struct server *server);
+
+/* A master died, and others have its slots: `lost` of struct servers_config. If no server goes on from its
+ * history, what was acknowledged there is lost, and counted (`unkept`). */
+void histories_lost(void *ctx, const struct server *server);
 
 /* To be called every few milliseconds. */
 void histories_tick(struct inventory *inventory);

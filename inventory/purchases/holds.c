@@ -40,6 +40,7 @@ struct sweep {
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
     unsigned part;
+    int from;   /* the part's entries before this one stay: their items' master is away */
     bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
     bool moved; /* an entry of this part was moved */
     int count, at;
@@ -66,15 +67,19 @@ static enum inventory_status note_reply(struct sweep *sweep, const struct redis_
 }
 
 /* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
-static bool is_there(const struct sweep *sweep, const char *key) {
-    const struct redis *redis = store_connection(sweep->inventory->store, key);
-    return redis && redis_is_up(redis);
+static bool item_is_there(const struct sweep *sweep) {
+    return store_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
 static bool part_is_there(const struct sweep *sweep) {
     char key[32];
     snprintf(key, sizeof key, DUE_KEY, sweep->part);
-    return is_there(sweep, key);
+    return store_is_up(sweep->inventory->store, key);
+}
+
+static void next_part(struct sweep *sweep) {
+    sweep->part++;
+    sweep->from = 0;
 }
 
 /* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
@@ -126,12 +131,15 @@ static void on_expired(void *ctx, const struct redis_value *value) {
 
 static void expire_next(struct sweep *sweep) {
     struct inventory *inventory = sweep->inventory;
-    while (sweep->at < sweep->count &&
-           !is_there(sweep, sweep->due[sweep->at].item)) /* it is the tag of its keys */
+    while (sweep->at < sweep->count && !item_is_there(sweep))
         sweep->at++;
     if (sweep->at == sweep->count) {
-        sweep->more |= sweep->count == READ_MOST && sweep->moved;
-        sweep->part++;
+        bool full = sweep->count == READ_MOST;
+        sweep->more |= full && sweep->moved;
+        if (full && !sweep->moved)
+            sweep->from += READ_MOST;
+        else
+            next_part(sweep);
         read_part(sweep);
         return;
     }
@@ -165,7 +173,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
 
 static void read_part(struct sweep *sweep) {
     while (sweep->part < KEY_PARTS && !part_is_there(sweep))
-        sweep->part++;
+        next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
     } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL)) {
@@ -173,8 +181,8 @@ static void read_part(struct sweep *sweep) {
     } else {
         note_sent(sweep);
         store_callf(sweep->inventory->store, on_due, sweep,
-                    "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT 0 %d", sweep->part,
-                    (long long)sweep->now_ms, READ_MOST);
+                    "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT %d %d", sweep->part,
+                    (long long)sweep->now_ms, sweep->from, READ_MOST);
     }
 }
 
@@ -191,6 +199,7 @@ static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
 
 static void begin(struct sweep *sweep) {
     sweep->part = 0;
+    sweep->from = 0;
     sweep->more = false;
     note_sent(sweep);
     inventory_time_read(sweep->inventory, on_time, sweep);

@@ -21,6 +21,7 @@ struct history {
     bool last;          /* this pass is the last one: what does not fit now is told */
     bool failed;        /* this pass */
     bool unshown;       /* something in it: its slot is not to be had */
+    bool is_followed;   /* another one goes on from it, or is its server's by now */
     bool may_end_early; /* the rest, once all have shown what they have */
     bool all_shown;     /* by all */
     bool asking;        /* whether they have; not before asked_ms + an interval */

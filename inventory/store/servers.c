@@ -209,6 +209,8 @@ static void set_owner(struct servers *servers, int slot, struct server *owner) {
  * neither `on_state` nor `find` once it is closed. */
 static void drop(struct servers *servers, int i) {
     struct server *server = servers->server[i];
+    if (server->was_away && servers->config.lost)
+        servers->config.lost(servers->config.prepare_ctx, server);
     servers->server[i] = servers->server[--servers->count];
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         if (servers->of_slot[slot] == server)
@@ -291,8 +293,12 @@ static void install(struct servers *servers) {
             make_owner(masters[i]);
     }
     for (int i = 0; i < known; i++) {
-        if (were[i] && !servers->server[i]->is_master && !redis_is_idle(servers->server[i]->redis))
-            redis_break(servers->server[i]->redis, "it is no master any more");
+        struct server *server = servers->server[i];
+        if (!were[i] || server->is_master)
+            continue;
+        server->was_away = !redis_is_reached(server->redis);
+        if (!redis_is_idle(server->redis))
+            redis_break(server->redis, "it is no master any more");
     }
     servers->error[0] = '\0';
 }

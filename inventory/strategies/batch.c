@@ -198,10 +198,29 @@ static void on_item_sold(struct batch *batch, const struct redis_value *value) {
     batch_drop(batch);
 }
 
+/* Behind the replies of all items: the numbers of those that the index of due times may have lost. */
+static void mend_index(const struct batch *first, const struct redis_value *value) {
+    size_t items = 0;
+    for (const struct batch *batch = first; batch; batch = batch->next)
+        items++;
+    const struct redis_value *late =
+        redis_value_count(value) > items + 1 ? redis_value_at(value, items + 1) : NULL;
+    for (size_t i = 0; late && i < redis_value_count(late); i++) {
+        int64_t number = redis_value_integer(redis_value_at(late, i), 0);
+        const struct batch *batch = first;
+        while (batch && --number > 0)
+            batch = batch->next;
+        if (batch)
+            due_mend(batch->inventory->store, batch->item->name);
+    }
+}
+
 static void on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     enum inventory_status status = store_status(batch->inventory, value);
     int64_t now_ms = 0;
+    if (status == INVENTORY_OK)
+        mend_index(batch, value);
     if (status == INVENTORY_OK && redis_value_count(value) > 0)
         now_ms = redis_value_integer(redis_value_at(value, 0), 0);
     for (size_t i = 1; batch; i++) {

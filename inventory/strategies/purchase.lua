@@ -4,9 +4,10 @@
 -- ARGV: how many keys an item has here (5: write the event stream; 4: do not); the strategy that the caller takes for granted (`batch` or `lua`);
 --   until when the item, which then is the only one, is in the index of due times (0: the caller does not know; see due.h). Then for each item:
 --   n, n digests, n users, n quantities.
--- Replies {now, reply of the first item, ...}. The reply of an item: `available` if all were sold and there are no holds, as in most of a sale;
---   {available, hold_until} if all were sold; otherwise {available, hold_until, r1 .. rn}, each r 1 sold | a record: this key has its order
---   already | 'sold-out' | 'limit' | 'not-started' | 'ended';
+-- Replies {now, reply of the first item, ...}; behind these, if there are any, the numbers (from 1) of the items that have a hold which is over
+--   for a minute: the index of due times may have lost them. The reply of an item: `available` if all were sold and there are no holds, as in
+--   most of a sale; {available, hold_until} if all were sold; otherwise {available, hold_until, r1 .. rn}, each r 1 sold | a record: this key has
+--   its order already | 'sold-out' | 'limit' | 'not-started' | 'ended';
 --   or {'index', until}: enter the item in the index for then, and call again; or {'unknown-item'}; or {'strategy', name}: the item has another
 --   strategy. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 --
@@ -36,6 +37,8 @@ local function resolve(item, digest)
     call('HINCRBY', item, 'shortage', -note:match(' (%d+)'))
   end
 end
+
+local replies, late = {now}, {}
 
 -- The item's keys begin at KEYS[k], its purchases end before ARGV[a + 3 * n].
 local function sell(k, a, n)
@@ -119,13 +122,14 @@ local function sell(k, a, n)
   reply[1] = available
 
   if w > 0 then
-    -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first. If
-    -- one is over for a minute, the index was lost.
+    -- Until `indexed` the item is in the index for certain. After that it is there if it has holds; without holds it must be entered first.
     if not indexed then
       if tonumber(entered) > now then
         call('HSET', item, 'indexed', entered)
-      elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 or call('ZCOUNT', holds, '-inf', now - 60000) > 0 then
+      elseif call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
         return {'index', hold_until}
+      elseif call('ZCOUNT', holds, '-inf', now - 60000) > 0 then
+        late[#late + 1] = #replies
       end
     end
     call('HSET', orders, unpack(written, 1, w))
@@ -141,10 +145,11 @@ local function sell(k, a, n)
   return hold > 0 and {available, hold_until} or available
 end
 
-local replies, k, a = {now}, 1, 4
+local k, a = 1, 4
 while a <= #ARGV do
   local n = tonumber(ARGV[a])
   replies[#replies + 1] = sell(k, a + 1, n)
   k, a = k + keys, a + 1 + 3 * n
 end
+if #late > 0 then replies[#replies + 1] = late end
 return replies

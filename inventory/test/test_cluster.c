@@ -545,6 +545,18 @@ static bool is_swept(void *arg) {
     return strcmp(redis_command(of(overdue->item), "HGET", key, "held", NULL), "0") == 0;
 }
 
+/* So many items of that server are due in the part of the index in which this item is, before it. */
+static void crowd_part(const char *item, const struct redis_server *server, int count) {
+    const char *part = harness_format("due:%u", key_part(item));
+    for (int i = 0; count > 0; i++) {
+        const char *name = harness_format("crowd%d", i);
+        if (!is_on(name, server))
+            continue;
+        redis_command(of(part), "ZADD", harness_format("seckill:{%s}", part), "1", name, NULL);
+        count--;
+    }
+}
+
 /* A master dies that has a part of the index of due times. An item of another master that has a hold is sold
  * on; one that has none is not. Holds whose part is on another one expire. */
 static void test_index_gone(void) {
@@ -554,11 +566,14 @@ static void test_index_gone(void) {
                *other = put_indexed(seller, dies, false);
     CHECK_STATUS(buy(seller, with, "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, other, "ann", "k", 1)->status, INVENTORY_OK);
+    crowd_part(other, dies, 120);
     redis_kill(dies);
     CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK_STATUS(buy(seller, with, "bob", "k", 1)->status, INVENTORY_OK);
     redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
     shop_wait(seller->shop, is_swept, &(struct overdue){seller, other}, "the hold is over");
+    redis_clock()->ahead_ms += 61000;
+    CHECK_STATUS(buy(seller, with, "eve", "k", 1)->status, INVENTORY_OK);
     redis_restart(dies);
     shop_wait(seller->shop, is_whole, seller, "the master is back");
     check_stock(seller, without, 10, 0, 0);
@@ -663,35 +678,81 @@ static void test_audit_of_moves(void) {
     redis_cluster_end_move(&cluster, key, first);
 }
 
-/* A master is gone for good, and was forgotten: nobody has its slots. What was sold there can be shown to
- * nobody. Another master that is restarted sells all the same, and it is told that something may be lost. */
-static void test_master_forgotten(void) {
+struct forgotten {
     struct redis_cluster three;
-    redis_cluster_start(&three, MASTERS, 0);
-    struct seller *seller = seller_open_with(
-        shop_open(), &(struct seller_options){.url = redis_cluster_url(&three), .call_timeout_ms = 500});
+    struct seller *seller;
+    struct redis_server *lives;
+    const char *other;      /* its item */
+    char first[8], last[8]; /* slots of the one that is forgotten */
+};
+
+static void read_slots(struct forgotten *forgotten, const struct redis_server *server) {
+    const char *line = strstr(redis_command(server, "CLUSTER", "NODES", NULL), "myself");
+    int end = 0;
+    CHECK(line != NULL);
+    CHECK_INT(
+        sscanf(line, "%*s %*s %*s %*s %*s %*s %7[0-9]-%7[0-9]%n", forgotten->first, forgotten->last, &end),
+        2);
+}
+
+/* A master that sold phones is gone for good, and was forgotten. */
+static struct forgotten *forget_master(void) {
+    struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
+    struct redis_cluster *three = &forgotten->three;
+    redis_cluster_start(three, MASTERS, 0);
+    struct seller *seller = forgotten->seller = seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_cluster_url(three), .call_timeout_ms = 500});
     seller_wait_up(seller);
     shop_wait(seller->shop, is_whole, seller, "all masters are there");
-    struct redis_server *dies = redis_cluster_of(&three, "{phone}"), *restarts = NULL;
+    struct redis_server *dies = redis_cluster_of(three, "{phone}");
     const char *other = "lamp", *id = redis_command(dies, "CLUSTER", "MYID", NULL);
-    for (int i = 0; (restarts = redis_cluster_of(&three, harness_format("{%s}", other))) == dies; i++)
+    for (int i = 0; (forgotten->lives = redis_cluster_of(three, harness_format("{%s}", other))) == dies; i++)
         other = harness_format("lamp%d", i);
+    forgotten->other = other;
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     item_sell(seller, other, INVENTORY_BATCH, 10);
     CHECK(sells(seller, "phone") && sells(seller, other));
+    read_slots(forgotten, dies);
     redis_kill(dies);
     for (int i = 0; i < MASTERS; i++)
-        if (&three.server[i] != dies)
-            CHECK_STR(redis_command(&three.server[i], "CLUSTER", "FORGET", id, NULL), "OK");
-    redis_kill(restarts);
-    CHECK(!sells(seller, other));
-    redis_restart(restarts);
+        if (&three->server[i] != dies)
+            CHECK_STR(redis_command(&three->server[i], "CLUSTER", "FORGET", id, NULL), "OK");
+    return forgotten;
+}
+
+/* Nobody has its slots, and what was sold there can be shown to nobody. Another master that is restarted
+ * sells all the same, and it is told that something may be lost. */
+static void test_master_forgotten(void) {
+    struct forgotten *forgotten = forget_master();
+    struct seller *seller = forgotten->seller;
+    redis_kill(forgotten->lives);
+    CHECK(!sells(seller, forgotten->other));
+    redis_restart(forgotten->lives);
     int64_t deadline_ms = harness_now_ms() + 30000;
-    while (!sells(seller, other)) {
+    while (!sells(seller, forgotten->other)) {
         CHECK(harness_now_ms() < deadline_ms);
         shop_idle(seller->shop, 5);
     }
     CHECK(inventory_metrics_read(seller->inventory)->unkept > 0);
+}
+
+static bool has_unkept(void *arg) {
+    struct seller *seller = arg;
+    seller->shop->hurried_ms += 100;
+    return inventory_metrics_read(seller->inventory)->unkept > 0;
+}
+
+/* Another one gets its slots: what was sold there is lost, and it is told. */
+static void test_slots_given_away(void) {
+    struct forgotten *forgotten = forget_master();
+    struct seller *seller = forgotten->seller;
+    CHECK_STR(
+        redis_command(forgotten->lives, "CLUSTER", "ADDSLOTSRANGE", forgotten->first, forgotten->last, NULL),
+        "OK");
+    shop_wait(seller->shop, has_unkept, seller, "it is told");
+    CHECK(sells(seller, forgotten->other));
+    CHECK_STATUS(buy(seller, "phone", "ann", "again", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
 }
 
 int main(int argc, char **argv) {
@@ -714,6 +775,7 @@ int main(int argc, char **argv) {
     harness_run("a journal that moves", test_journal_moves);
     harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("a master that was forgotten", test_master_forgotten);
+    harness_run("slots of a master that is gone are given away", test_slots_given_away);
     harness_run("a master that is full", test_full);
     harness_run("a master that hangs", test_hangs);
     harness_run("an index that is gone", test_index_gone);

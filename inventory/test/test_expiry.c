@@ -153,7 +153,7 @@ static void test_index_lost(void) {
     CHECK_INT(indexed(), 0);
     redis_clock()->ahead_ms += 2000;
     CHECK_STATUS(buy(seller, "phone", "eve", "k", 1)->status, INVENTORY_OK);
-    CHECK_INT(indexed(), 1);
+    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
     lose_index();
     check_books(seller, &redis, "phone", 7, 3, 0); /* by an audit */
     shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
@@ -161,6 +161,37 @@ static void test_index_lost(void) {
     holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
     check_books(seller, &redis, "phone", 10, 0, 0);
+}
+
+static bool are_both_indexed(void *arg) {
+    (void)arg;
+    return indexed() == 2;
+}
+
+/* Of two items that one call sells, the second one is not in the index any more. */
+static void test_index_of_second_lost(void) {
+    struct seller *seller = open_sale();
+    put(seller, "lamp", 10, HOLD_MS);
+    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
+    lose_index();
+    redis_clock()->ahead_ms = HOLD_MS + 61000;
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_INT(indexed(), 1);
+    buy_begin(seller, "phone", "bob", "k", 1);
+    buy_begin(seller, "lamp", "bob", "k", 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 4);
+    shop_wait(seller->shop, are_both_indexed, NULL, "both items are in the index");
+}
+
+/* Nobody swept for a while: a purchase that comes first does not put the entry off. */
+static void test_late_entry(void) {
+    struct seller *seller = open_sale();
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    redis_clock()->ahead_ms = HOLD_MS + 61000;
+    CHECK_STATUS(buy(seller, "phone", "eve", "k", 1)->status, INVENTORY_OK);
+    holds_sweep(seller, &redis);
+    check_books(seller, &redis, "phone", 9, 1, 0);
 }
 
 /* An item that has left the index is entered again, though the store's clock has been set back meanwhile. */
@@ -410,6 +441,8 @@ int main(int argc, char **argv) {
     strategy = INVENTORY_BATCH;
     harness_run("many holds of one item do not hold up another's", test_many_in_one);
     harness_run("the index is lost", test_index_lost);
+    harness_run("the index of one of two is lost", test_index_of_second_lost);
+    harness_run("a purchase before the sweep", test_late_entry);
     harness_run("the store's clock is set back", test_clock_set_back);
     run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     run_fenced("killed at each step", test_killed);
