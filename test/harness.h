@@ -153,6 +153,8 @@ struct redis_cluster {
 /* Waits until all servers know each other, and all slots are served. A slot is served also while another one
  * is not, and a failover takes about two seconds. */
 void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas);
+/* Another master, to a cluster without replicas: all know it, and it has no slots. */
+struct redis_server *redis_cluster_add(struct redis_cluster *cluster);
 /* redis-cluster://… of its first two servers. */
 const char *redis_cluster_url(const struct redis_cluster *cluster);
 /* Who has the key; NULL: nobody that answers. */

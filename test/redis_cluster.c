@@ -57,36 +57,52 @@ static bool replicates(void *arg) {
     return strcmp(redis_command(&replica, "CLUSTER", "REPLICATE", pair[1], NULL), "OK") == 0;
 }
 
+/* Returns the port of its bus. */
+static int start_server(struct redis_cluster *cluster, int i) {
+    int bus = harness_free_port();
+    CHECK(i < REDIS_CLUSTER_MAX);
+    redis_start(&cluster->server[i], "--cluster-enabled", "yes", "--cluster-port", number(bus),
+                "--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no",
+                "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0", NULL);
+    CHECK_STR(redis_command(&cluster->server[i], "CLUSTER", "SET-CONFIG-EPOCH", number(i + 1), NULL), "OK");
+    return bus;
+}
+
+static void meet(const struct redis_cluster *cluster, int i, int bus) {
+    CHECK_STR(redis_command(&cluster->server[0], "CLUSTER", "MEET", "127.0.0.1",
+                            number(cluster->server[i].port), number(bus), NULL),
+              "OK");
+}
+
 /* Each server has an epoch of its own before they meet, as by `redis-cli --cluster create`. Otherwise masters
  * that meet with the same one take new ones, and a replica that does not know that of its master gets no
  * votes. */
 void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas) {
     cluster->masters = masters;
     cluster->count = masters * (1 + replicas);
-    CHECK(cluster->count <= REDIS_CLUSTER_MAX);
     int bus[REDIS_CLUSTER_MAX];
-    for (int i = 0; i < cluster->count; i++) {
-        bus[i] = harness_free_port();
-        redis_start(&cluster->server[i], "--cluster-enabled", "yes", "--cluster-port", number(bus[i]),
-                    "--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no",
-                    "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0", NULL);
-        CHECK_STR(redis_command(&cluster->server[i], "CLUSTER", "SET-CONFIG-EPOCH", number(i + 1), NULL),
-                  "OK");
-    }
+    for (int i = 0; i < cluster->count; i++)
+        bus[i] = start_server(cluster, i);
     for (int i = 0; i < masters; i++)
         CHECK_STR(redis_command(&cluster->server[i], "CLUSTER", "ADDSLOTSRANGE", number(SLOTS * i / masters),
                                 number(SLOTS * (i + 1) / masters - 1), NULL),
                   "OK");
     for (int i = 1; i < cluster->count; i++)
-        CHECK_STR(redis_command(&cluster->server[0], "CLUSTER", "MEET", "127.0.0.1",
-                                number(cluster->server[i].port), number(bus[i]), NULL),
-                  "OK");
+        meet(cluster, i, bus[i]);
     CHECK(harness_wait(have_met, cluster, READY_MS));
     for (int i = masters; i < cluster->count; i++) {
         const char *pair[] = {number(cluster->server[i].port), id_of(&cluster->server[i % masters])};
         CHECK(harness_wait(replicates, pair, READY_MS));
     }
     CHECK(harness_wait(is_ready, cluster, READY_MS));
+}
+
+struct redis_server *redis_cluster_add(struct redis_cluster *cluster) {
+    int added = cluster->count++;
+    cluster->masters++;
+    meet(cluster, added, start_server(cluster, added));
+    CHECK(harness_wait(is_ready, cluster, READY_MS));
+    return &cluster->server[added];
 }
 
 const char *redis_cluster_url(const struct redis_cluster *cluster) {

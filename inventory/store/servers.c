@@ -212,6 +212,7 @@ static void drop(struct servers *servers, int i) {
     if (server->was_away && servers->config.lost)
         servers->config.lost(servers->config.prepare_ctx, server);
     servers->server[i] = servers->server[--servers->count];
+    servers->moves++; /* who goes through the servers may have passed this place, and miss the last one */
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
         if (servers->of_slot[slot] == server)
             set_owner(servers, slot, NULL);

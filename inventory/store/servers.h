@@ -64,7 +64,7 @@ struct servers {
     struct redis_slots *slots; /* as read last */
     struct server
         *of_slot[REDIS_SLOTS]; /* and as redirections told since; NULL: nobody, as far as is known */
-    unsigned moves;            /* how often another server got a slot, or none */
+    unsigned moves;            /* how often another server got a slot, or none, or a place here */
     bool wanted;               /* the map is to be read */
     int64_t read_at_ms;        /* but not before */
     struct server *asked;      /* for the map; NULL: none is */

@@ -199,6 +199,15 @@ unsigned store_moves(const struct store *store) {
     return store->servers.moves;
 }
 
+void store_want_map(struct store *store) {
+    servers_want_map(&store->servers);
+}
+
+bool store_has_map(const struct store *store) {
+    const struct servers *servers = &store->servers;
+    return store_is_one(store) || (!servers->wanted && !servers->asked && store_is_whole(store));
+}
+
 struct redis *store_any(const struct store *store) {
     for (int i = 0; i < store_servers(store); i++) {
         struct redis *redis = store_server(store, i);

@@ -11,9 +11,8 @@
  * by store_connection(), which redirects nothing.
  *
  * Which server has which slot is read (CLUSTER SLOTS) upon MOVED, a broken connection and a call that no
- * server could be sent: one reading at a time, at least a second after the last (half a second
- * while a master is gone), with jitter. A MOVED is
- * believed at once, for its slot.
+ * server could be sent, and for who asks for it: one reading at a time, at least a second after the last
+ * (half a second while a master is gone), with jitter. A MOVED is believed at once, for its slot.
  *
  * Everything here belongs to the loop's thread. */
 #ifndef INVENTORY_STORE_STORE_H
@@ -70,9 +69,13 @@ void store_run(struct store *store, const struct script *script, struct redis_co
  * callback, or the turn of the loop, ends. */
 struct redis *store_connection(struct store *store, const char *key);
 
-/* How often a slot was given to another server, as far as is known. Who goes through the servers, and finds
- * another number at the end, may have missed keys. */
+/* How often a slot was given to another server, as far as is known, or a server got another number. Who goes
+ * through the servers, and finds another number at the end, may have missed keys. */
 unsigned store_moves(const struct store *store);
+/* Has the map of a cluster read again. Who sends no calls hears of no move otherwise. */
+void store_want_map(struct store *store);
+/* Whether it was read since, and all servers that it names can be sent calls. Always, if there is no map. */
+bool store_has_map(const struct store *store);
 /* The connection to a server that can be sent calls; NULL: there is none. */
 struct redis *store_any(const struct store *store);
 

@@ -652,30 +652,85 @@ static bool is_counted(void *arg) {
     return ((struct counted *)arg)->done;
 }
 
+/* The audit's inventory sells nothing: so it meets no MOVED. */
+static struct seller *open_auditor(struct shop *shop, const struct redis_cluster *of) {
+    struct seller *auditor = seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(of)});
+    shop_wait(shop, is_whole, auditor, "all masters are there");
+    return auditor;
+}
+
+static bool has_map(void *arg) {
+    return store_has_map(((struct seller *)arg)->inventory->store);
+}
+
 /* An item moves from a server that is to be scanned to one that was. */
 static void test_audit_of_moves(void) {
-    struct seller *seller = open_with_timeout(20000);
+    struct seller *other = open_with_timeout(20000), *seller = open_auditor(other->shop, &cluster);
     struct redis_server *first = server_at(seller, 0), *second = server_at(seller, 1),
                         *third = server_at(seller, 2);
     const char *item = item_not_on(first), *slot;
     while (of(item) != third)
         item = item_not_on(first);
-    item_sell(seller, item, INVENTORY_BATCH, 10);
+    item_sell(other, item, INVENTORY_BATCH, 10);
     slot = harness_format("%d", redis_slot(item, strlen(item)));
     struct counted counted = {.done = false};
-    redis_pause(second);
     inventory_audit_all(seller->inventory, on_counted, &counted);
+    shop_wait(seller->shop, has_map, seller, "the map was read");
+    redis_pause(second); /* which is not asked yet */
     shop_wait(seller->shop, was_scanned, first, "the first one was scanned");
     const char *id = redis_command(first, "CLUSTER", "MYID", NULL), *key = harness_format("{%s}", item);
     redis_cluster_begin_move(key, third, first);
     redis_cluster_move_keys(key, third, first, 100);
     CHECK_STR(redis_command(first, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
     CHECK_STR(redis_command(third, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
-    CHECK(sells(seller, item));
+    CHECK(sells(other, item));
     redis_resume(second);
+    redis_cluster_end_move(&cluster, key, first); /* this one may be asked for the map */
     shop_wait(seller->shop, is_counted, &counted, "all is audited");
     CHECK_INT(counted.items, 1);
-    redis_cluster_end_move(&cluster, key, first);
+}
+
+/* An item has moved, before its audit, to a server that the auditor has never heard of. */
+static void test_audit_of_added(void) {
+    struct redis_cluster grows;
+    redis_cluster_start(&grows, 1, 0);
+    struct shop *shop = shop_open();
+    struct seller *seller = open_auditor(shop, &grows), *other = open_auditor(shop, &grows);
+    struct counted counted = {.done = false};
+    item_sell(other, "phone", INVENTORY_BATCH, 10);
+    struct redis_server *from = &grows.server[0], *to = redis_cluster_add(&grows);
+    redis_cluster_begin_move("{phone}", from, to);
+    redis_cluster_move_keys("{phone}", from, to, 100);
+    redis_cluster_end_move(&grows, "{phone}", to);
+    CHECK(sells(other, "phone"));
+    inventory_audit_all(seller->inventory, on_counted, &counted);
+    shop_wait(shop, is_counted, &counted, "all is audited");
+    CHECK_INT(counted.items, 1);
+}
+
+static void set_telling(const char *rule) {
+    for (int i = 0; i < MASTERS; i++)
+        CHECK_STR(redis_command(&cluster.server[i], "ACL", "SETUSER", "default", rule, NULL), "OK");
+}
+
+static void let_tell(void *arg) {
+    (void)arg;
+    set_telling("+cluster");
+}
+
+/* No server tells who has the slots: the audit waits, and ends. */
+static void test_audit_without_map(void) {
+    struct seller *seller = open_with_timeout(500);
+    struct counted counted = {.done = false};
+    harness_defer(let_tell, NULL);
+    set_telling("-cluster");
+    inventory_audit_all(seller->inventory, on_counted, &counted);
+    shop_idle(seller->shop, 1500);
+    CHECK(!counted.done);
+    seller->shop->hurried_ms += 20000;
+    shop_wait(seller->shop, is_counted, &counted, "the audit has ended");
+    CHECK_INT(counted.items, -1);
+    set_telling("+cluster");
 }
 
 struct forgotten {
@@ -774,6 +829,8 @@ int main(int argc, char **argv) {
     harness_run("baskets over several servers", test_transactions);
     harness_run("a journal that moves", test_journal_moves);
     harness_run("an item that moves while it is audited", test_audit_of_moves);
+    harness_run("an item on a server that was added", test_audit_of_added);
+    harness_run("an audit that nobody tells the map", test_audit_without_map);
     harness_run("a master that was forgotten", test_master_forgotten);
     harness_run("slots of a master that is gone are given away", test_slots_given_away);
     harness_run("a master that is full", test_full);

@@ -1,6 +1,6 @@
 /* The audit of all items together.
  *
- *     list      the items, by SCAN of each server
+ *     list      the items, by SCAN of each server, until no slot moved meanwhile
  *     compare   the journal with the items (reconcile.c): what it says and items lack
  *     items     one after the other: its orders and moves with the journal (what the items have and it does
  *               not know), then its own books (purchases/audit.c)
@@ -19,7 +19,7 @@
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 
-enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10 };
+enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 
 static const char key_before[] = "seckill:{", key_after[] = "}:item";
 
@@ -30,7 +30,8 @@ struct audit_all {
     struct inventory_audit_sum sum;
 
     int server, lists;
-    unsigned moves; /* when this list was begun */
+    unsigned moves;       /* when this list was begun */
+    int64_t map_until_ms; /* the list waits for the map so long */
     char (*items)[INVENTORY_NAME_MAX + 1];
     size_t count, room, at;
 
@@ -38,7 +39,7 @@ struct audit_all {
     struct scan scan;       /* of the item's orders, or its moves */
     int64_t unknown_before;
     int pending; /* entries of this page, and 1 until all were begun */
-    bool to_compare, scanning, failed;
+    bool listed, to_compare, scanning, failed;
     int told;
 };
 
@@ -278,8 +279,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* A slot that moved while the servers were scanned was met at both, or at neither: then they are scanned
- * again. */
+/* A slot that moved while the servers were scanned was met at both, or at neither. */
 static void remove_doubles(struct audit_all *in) {
     size_t kept = 0;
     if (in->count > 0)
@@ -289,6 +289,34 @@ static void remove_doubles(struct audit_all *in) {
             memmove(in->items[kept++], in->items[i], sizeof in->items[0]);
     }
     in->count = kept;
+}
+
+/* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
+ * again. */
+static void check_list(struct audit_all *in) {
+    const struct store *store = in->inventory->store;
+    bool known = store_has_map(store);
+    if (!known && inventory_now_ms(in->inventory) < in->map_until_ms)
+        return;
+    in->listed = false;
+    if (known && store_moves(store) == in->moves) {
+        remove_doubles(in);
+        in->to_compare = true;
+    } else if (known && in->lists++ < LISTS_MOST) {
+        list(in);
+    } else {
+        end(in, INVENTORY_UNAVAILABLE);
+    }
+}
+
+/* Who sells hears of moves, and of servers that were added. This inventory may sell nothing: so the map is
+ * read before the scans and after them. A server that hangs may be asked first. */
+static void read_map(struct audit_all *in) {
+    struct inventory *inventory = in->inventory;
+    in->listed = true;
+    in->map_until_ms = inventory_now_ms(inventory) + inventory->config.call_timeout_ms + MAP_MS;
+    store_want_map(inventory->store);
+    check_list(in);
 }
 
 static void on_keys(void *ctx, const struct redis_value *value) {
@@ -315,15 +343,7 @@ static void list_more(struct audit_all *in, const char *cursor) {
                     key_before, key_after, KEYS_PAGE);
         return;
     }
-    bool moved = store_moves(store) != in->moves;
-    if (moved && ++in->lists < LISTS_MOST) {
-        list(in);
-    } else if (moved) {
-        end(in, INVENTORY_UNAVAILABLE);
-    } else {
-        remove_doubles(in);
-        in->to_compare = true;
-    }
+    read_map(in);
 }
 
 static void list(struct audit_all *in) {
@@ -345,7 +365,8 @@ void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn
     in->fn = fn;
     in->ctx = ctx;
     inventory->audit_all = in;
-    list(in);
+    in->moves = store_moves(inventory->store) - 1; /* another number: so the first list is begun */
+    read_map(in);
 }
 
 /* Another comparison may be under way: it is waited for. */
@@ -353,6 +374,8 @@ void audit_all_tick(struct inventory *inventory) {
     struct audit_all *in = inventory->audit_all;
     if (in && in->scanning) {
         scan_tick(&in->scan);
+    } else if (in && in->listed) {
+        check_list(in);
     } else if (in && in->to_compare && !inventory->reconciling) {
         in->to_compare = false;
         inventory_transactions_reconcile(inventory, false, on_compared, in);
