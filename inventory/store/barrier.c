@@ -82,10 +82,13 @@ static void on_marked(void *ctx, const struct redis_value *value) {
 
 static const char another_history[] = "the server's history changed";
 
-static bool read_history(const struct wait *wait, const struct redis_value *value, struct replication *now) {
+/* The text of the reply; NULL: it tells of another history, or there is none. */
+static const char *read_history(const struct wait *wait, const struct redis_value *value,
+                                struct replication *now) {
     const char *info = value ? redis_value_text(value) : NULL;
-    return info && replication_read(now, info) && now->is_master &&
-           strcmp(now->id, redis_history(wait->barrier->held)->id) == 0;
+    bool same = info && replication_read(now, info) && now->is_master &&
+                strcmp(now->id, redis_history(wait->barrier->held)->id) == 0;
+    return same ? info : NULL;
 }
 
 static void on_begun(void *ctx, const struct redis_value *value) {
@@ -132,8 +135,8 @@ static void on_polled(void *ctx, const struct redis_value *value) {
     struct wait *wait = ctx;
     struct barrier *barrier = wait->barrier;
     struct replication now;
-    bool same = read_history(wait, value, &now);
-    int replicas = same ? replication_count(redis_value_text(value), wait->offset) : 0;
+    const char *same = read_history(wait, value, &now);
+    int replicas = same ? replication_count(same, wait->offset) : 0;
     bool over = clock_mono_ms(barrier->clock) - wait->since_ms >= wait_ms(barrier);
     if (same && wait->offset >= 0 && replicas < barrier->replicas && !over) {
         send_wait(wait, REPLICAS_NEVER, POLL_MS);
