@@ -376,7 +376,7 @@ struct inventory_metrics {
     _Atomic uint64_t store_errors;
     _Atomic uint64_t put_back; /* what a failover of the store lost, and was put back: orders and the like */
     _Atomic uint64_t shortage; /* the same, but it does not fit any more (struct inventory_loss) */
-    _Atomic uint64_t unkept;   /* failovers that may have lost more than could be kept */
+    _Atomic uint64_t unkept; /* failovers, or lost masters, with which more may be lost than could be kept */
 };
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);

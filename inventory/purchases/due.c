@@ -1,7 +1,5 @@
 #include "inventory/purchases/due.h"
 
-#include <stdio.h>
-
 void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
     store_callf(store, fn, ctx, "ZADD " DUE_KEY " GT %lld %s", key_part(item), (long long)due_ms, item);
 }
@@ -12,8 +10,5 @@ void due_touch(struct store *store, const char *item, int64_t due_ms, redis_repl
 }
 
 void due_mend(struct store *store, const char *item) {
-    char key[32];
-    snprintf(key, sizeof key, DUE_KEY, key_part(item));
-    if (store_is_up(store, key))
-        store_callf(store, NULL, NULL, "ZADD %s NX 0 %s", key, item);
+    store_callf(store, NULL, NULL, "ZADD " DUE_KEY " NX 0 %s", key_part(item), item);
 }

@@ -28,7 +28,7 @@ void due_enter_first(struct store *store, const char *item, int64_t due_ms, redi
 /* The same right before a hold that ends at `due_ms`. */
 void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
-/* Enters an item that has holds, unless it is there. Not waited for; a server that is away is not called. */
+/* Enters an item that has holds, unless it is there. Not waited for. */
 void due_mend(struct store *store, const char *item);
 
 #endif

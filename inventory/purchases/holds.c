@@ -40,9 +40,9 @@ struct sweep {
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
     unsigned part;
-    int from;   /* the part's entries before this one stay: their items' master is away */
+    int from;   /* no entry of the part before this one was moved: their items' master is away */
     bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
-    bool moved; /* an entry of this part was moved */
+    bool moved; /* an entry of this page was moved */
     int count, at;
     struct due due[READ_MOST];
 };

@@ -92,6 +92,7 @@ static void on_state(void *ctx, bool up) {
     struct server *server = ctx;
     struct servers *servers = server->of;
     server->was_up |= up;
+    server->was_away &= !up;
     if (!up)
         server->down_since_ms = clock_mono_ms(servers->config.clock);
     if (!servers->config.leader && (!up || !server->is_master))
@@ -205,7 +206,7 @@ static void set_owner(struct servers *servers, int slot, struct server *owner) {
     servers->of_slot[slot] = owner;
 }
 
-/* It is idle, so nobody is called. The connection refers to the server until the loop has run, but calls
+/* It is idle, so no call is answered. The connection refers to the server until the loop has run, but calls
  * neither `on_state` nor `find` once it is closed. */
 static void drop(struct servers *servers, int i) {
     struct server *server = servers->server[i];
@@ -295,10 +296,9 @@ static void install(struct servers *servers) {
     }
     for (int i = 0; i < known; i++) {
         struct server *server = servers->server[i];
-        if (!were[i] || server->is_master)
-            continue;
-        server->was_away = !redis_is_reached(server->redis);
-        if (!redis_is_idle(server->redis))
+        if (server->is_master)
+            server->was_away = redis_is_gone(server->redis);
+        else if (were[i] && !redis_is_idle(server->redis))
             redis_break(server->redis, "it is no master any more");
     }
     servers->error[0] = '\0';

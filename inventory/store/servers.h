@@ -25,7 +25,7 @@ struct servers_config {
     /* A master was reached, and is not up yet. Called every few milliseconds until server_admit(). NULL: it
      * needs no preparation. */
     void (*prepare)(void *ctx, struct server *server);
-    /* A server is dropped that was away when others got its slots. May be NULL. */
+    /* A master was away, and then lost its slots to others. Called before it is dropped. May be NULL. */
     void (*lost)(void *ctx, const struct server *server);
     void *prepare_ctx; /* of both */
     /* Not NULL: these are connections of their own to the servers of that store, which must outlive them. It
@@ -44,7 +44,7 @@ struct server {
     struct barrier *barrier;      /* NULL: replies wait for no replicas */
     struct redis_address address; /* as the cluster names it */
     bool is_master;               /* by the map */
-    bool was_away;                /* when others got its slots */
+    bool was_away;                /* while the map still named it a master */
     bool was_up;
     unsigned history;      /* the number that `prepare` gave to its history; 0: none yet */
     bool finding;          /* until the leader's is up; `find` of struct redis_config */

@@ -198,6 +198,15 @@ static void on_item_sold(struct batch *batch, const struct redis_value *value) {
     batch_drop(batch);
 }
 
+/* While its part of the index is away, each sale would leave a call that waits for it. */
+static void mend_item(const struct batch *batch) {
+    struct store *store = batch->inventory->store;
+    char key[32];
+    snprintf(key, sizeof key, DUE_KEY, key_part(batch->item->name));
+    if (store_is_up(store, key))
+        due_mend(store, batch->item->name);
+}
+
 /* Behind the replies of all items: the numbers of those that the index of due times may have lost. */
 static void mend_index(const struct batch *first, const struct redis_value *value) {
     size_t items = 0;
@@ -211,7 +220,7 @@ static void mend_index(const struct batch *first, const struct redis_value *valu
         while (batch && --number > 0)
             batch = batch->next;
         if (batch)
-            due_mend(batch->inventory->store, batch->item->name);
+            mend_item(batch);
     }
 }
 

@@ -750,6 +750,32 @@ static void read_slots(struct forgotten *forgotten, const struct redis_server *s
         2);
 }
 
+static bool knows_of_death(void *arg) {
+    return store_is_gone(((struct seller *)arg)->inventory->store, "phone");
+}
+
+static long long maps_told(struct redis_cluster *by) {
+    long long told = 0;
+    for (int i = 0; i < by->count; i++) {
+        const char *calls = proc_running(&by->server[i].proc)
+                                ? strstr(redis_command(&by->server[i], "INFO", "commandstats", NULL),
+                                         "cmdstat_cluster|slots:calls=")
+                                : NULL;
+        told += calls ? strtoll(strchr(calls, '=') + 1, NULL, 10) : 0;
+    }
+    return told;
+}
+
+struct maps {
+    struct redis_cluster *by;
+    long long most;
+};
+
+static bool has_map_since(void *arg) {
+    const struct maps *maps = arg;
+    return maps_told(maps->by) > maps->most;
+}
+
 /* A master that sold phones is gone for good, and was forgotten. */
 static struct forgotten *forget_master(void) {
     struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
@@ -769,6 +795,9 @@ static struct forgotten *forget_master(void) {
     CHECK(sells(seller, "phone") && sells(seller, other));
     read_slots(forgotten, dies);
     redis_kill(dies);
+    shop_wait(seller->shop, knows_of_death, seller, "its connection is lost");
+    shop_wait(seller->shop, has_map_since, &(struct maps){three, maps_told(three) + 1},
+              "a map names it still");
     for (int i = 0; i < MASTERS; i++)
         if (&three->server[i] != dies)
             CHECK_STR(redis_command(&three->server[i], "CLUSTER", "FORGET", id, NULL), "OK");
@@ -810,6 +839,33 @@ static void test_slots_given_away(void) {
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
 }
 
+static bool has_one_server(void *arg) {
+    struct seller *seller = arg;
+    seller->shop->hurried_ms += 100;
+    return store_servers(seller->inventory->store) == 1;
+}
+
+/* A master gives its slots away, of which this instance does not hear, and ends: nothing is lost. */
+static void test_emptied(void) {
+    struct redis_cluster grows;
+    redis_cluster_start(&grows, 1, 0);
+    struct redis_server *first = &grows.server[0], *added = redis_cluster_add(&grows);
+    redis_cluster_begin_move("{phone}", first, added);
+    redis_cluster_end_move(&grows, "{phone}", added);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_cluster_url(&grows), .call_timeout_ms = 500});
+    shop_wait(seller->shop, is_whole, seller, "all masters are there");
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK(sells(seller, "phone"));
+    redis_cluster_begin_move("{phone}", added, first);
+    redis_cluster_move_keys("{phone}", added, first, 100);
+    redis_cluster_end_move(&grows, "{phone}", first);
+    redis_stop(added);
+    shop_wait(seller->shop, has_one_server, seller, "its connection is closed");
+    CHECK(sells(seller, "phone"));
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 0);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -833,6 +889,7 @@ int main(int argc, char **argv) {
     harness_run("an audit that nobody tells the map", test_audit_without_map);
     harness_run("a master that was forgotten", test_master_forgotten);
     harness_run("slots of a master that is gone are given away", test_slots_given_away);
+    harness_run("a master that gave its slots away", test_emptied);
     harness_run("a master that is full", test_full);
     harness_run("a master that hangs", test_hangs);
     harness_run("an index that is gone", test_index_gone);

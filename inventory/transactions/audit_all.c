@@ -39,7 +39,7 @@ struct audit_all {
     struct scan scan;       /* of the item's orders, or its moves */
     int64_t unknown_before;
     int pending; /* entries of this page, and 1 until all were begun */
-    bool listed, to_compare, scanning, failed;
+    bool awaits_map, to_compare, scanning, failed;
     int told;
 };
 
@@ -298,7 +298,7 @@ static void check_list(struct audit_all *in) {
     bool known = store_has_map(store);
     if (!known && inventory_now_ms(in->inventory) < in->map_until_ms)
         return;
-    in->listed = false;
+    in->awaits_map = false;
     if (known && store_moves(store) == in->moves) {
         remove_doubles(in);
         in->to_compare = true;
@@ -313,7 +313,7 @@ static void check_list(struct audit_all *in) {
  * read before the scans and after them. A server that hangs may be asked first. */
 static void read_map(struct audit_all *in) {
     struct inventory *inventory = in->inventory;
-    in->listed = true;
+    in->awaits_map = true;
     in->map_until_ms = inventory_now_ms(inventory) + inventory->config.call_timeout_ms + MAP_MS;
     store_want_map(inventory->store);
     check_list(in);
@@ -374,7 +374,7 @@ void audit_all_tick(struct inventory *inventory) {
     struct audit_all *in = inventory->audit_all;
     if (in && in->scanning) {
         scan_tick(&in->scan);
-    } else if (in && in->listed) {
+    } else if (in && in->awaits_map) {
         check_list(in);
     } else if (in && in->to_compare && !inventory->reconciling) {
         in->to_compare = false;
