@@ -21,8 +21,8 @@ ORDERS = '''
 
 Two instances in each round. At the end all that was ever acknowledged is compared with the books: every order and each line of every basket,
 the units of every item, and the limits of users. *Lost*: what is not there as it was acknowledged last. *Put back*: what a failover had
-lost, and an instance wrote again. *Told*: of the lost, what the log names. *Untold*: the rest, and it must be 0. Where nothing
-else is said, each master has one replica. Redis or Valkey writes its file without waiting for the disk.
+lost, and an instance wrote again. *Told*: of the lost, what the log names. *Untold*: the rest, and it must be 0. –: not
+counted. Where nothing else is said, each master has one replica. Redis or Valkey writes its file without waiting for the disk.
 
 '''
 LOCKS = '''
@@ -38,7 +38,7 @@ RUN = '- **{}**: last on {}; {}{}'
 
 
 def number(value):
-    return f'{value:,}'
+    return '–' if value is None else f'{value:,}'
 
 
 def row(line, commit):
@@ -46,7 +46,7 @@ def row(line, commit):
     head = [line['promise'], line['attack'], number(line['times']), line['server']]
     if 'grants' in line:
         return LOCKS, head + [number(line[name]) for name in ('grants', 'overlap_ms', 'ttl_ms', 'fences_twice')] + [commit]
-    counts = [line['acknowledged'], line['lost'], line['put_back'], line['told'], line['lost'] - line['told']]
+    counts = [line['acknowledged'], line['lost'], line.get('put_back'), line.get('told'), line['lost'] - line.get('told', 0)]
     return ORDERS, head + [number(count) for count in counts] + [commit]
 
 

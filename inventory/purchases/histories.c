@@ -170,6 +170,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
+    history->silent = -1;
     history->had_replicas = expects;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
@@ -216,7 +217,7 @@ static void note_reached(struct inventory *inventory, struct history *history, c
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     history->asking = false;
-    history->all_shown = value && redis_value_integer(value, 1) == 0;
+    history->silent = value ? redis_value_integer(value, -1) : -1;
 }
 
 static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
@@ -242,7 +243,16 @@ static int64_t rest_ms(const struct inventory *inventory) {
 
 static bool is_over(const struct inventory *inventory, const struct history *history) {
     return inventory_now_ms(inventory) >= history->reached_ms + rest_ms(inventory) ||
-           (history->may_end_early && history->all_shown);
+           (history->may_end_early && history->silent == 0);
+}
+
+/* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
+ * unless replicas had it (--replicas), or the server's disk. */
+static void note_silent(struct inventory *inventory, const struct history *history,
+                        const struct server *server) {
+    if (history->may_end_early && history->silent > 0 && inventory->config.replicas == 0 &&
+        !receipts_is_synced(&inventory->putback.receipts, server->history))
+        metric_add(&inventory->metrics->unkept, 1);
 }
 
 static void admit(struct inventory *inventory, const struct history *history, struct server *server) {
@@ -261,8 +271,10 @@ void histories_prepare(void *ctx, struct server *server) {
     history->had_replicas |= redis_history(server->redis)->connected > 0;
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
-    if ((history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
-        (history->state == HISTORY_RESTS && is_over(inventory, history)) ||
+    bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
+    if (rested)
+        note_silent(inventory, history, server);
+    if (rested || (history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
         (history->state == HISTORY_DONE && has_missed(inventory, history)))
         putback_begin_pass(inventory, history, server->redis);
     if (history->state == HISTORY_DONE)

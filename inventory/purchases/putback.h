@@ -23,7 +23,7 @@ struct history {
     bool unshown;       /* something in it: its slot is not to be had */
     bool is_followed;   /* another one goes on from it, or is its server's by now */
     bool may_end_early; /* the rest, once all have shown what they have */
-    bool all_shown;     /* by all */
+    int64_t silent;     /* how many have not, of those that lived; -1: nobody knows */
     bool asking;        /* whether they have; not before asked_ms + an interval */
     int64_t asked_ms;
     int64_t reached_ms; /* when its server was reached last: it is to rest as from then */

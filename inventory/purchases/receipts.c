@@ -190,7 +190,7 @@ bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt
     return receipt->history == 0 || (history && receipt->seq <= history->covered);
 }
 
-static bool is_synced(struct receipts *receipts, unsigned number) {
+bool receipts_is_synced(struct receipts *receipts, unsigned number) {
     const struct receipts_history *history = history_of(receipts, number);
     return history && history->synced;
 }
@@ -208,7 +208,7 @@ void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
 }
 
 bool receipts_skip(struct receipts *receipts, unsigned number) {
-    if (receipts->count > 0 || !is_synced(receipts, number))
+    if (receipts->count > 0 || !receipts_is_synced(receipts, number))
         return false;
     history_of(receipts, number)->dropped = ++receipts->seq;
     return true;
@@ -362,7 +362,7 @@ static bool is_away(struct receipts *receipts, unsigned number) {
 
 /* Whether it goes; and whether those behind it stay, too. */
 static bool is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms, bool *all_stay) {
-    int64_t age_ms = is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
+    int64_t age_ms = receipts_is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
     bool many = receipts->count > RECEIPTS_COVERED_MOST;
     bool covered = receipt_is_covered(receipts, receipt) && !is_away(receipts, receipt->history);
     *all_stay =

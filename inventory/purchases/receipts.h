@@ -125,7 +125,8 @@ struct receipt *receipts_pass(struct receipts *receipts, unsigned number);
 /* All that was added to the history until `seq` is covered. */
 void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
 
-/* Sets `synced` of a history. */
+/* `synced` of a history, false if there is none such. */
+bool receipts_is_synced(struct receipts *receipts, unsigned number);
 void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced);
 /* Sets `away` of a history. */
 void receipts_set_away(struct receipts *receipts, unsigned number, bool away);

@@ -14,7 +14,7 @@ void rest_tick(struct inventory *inventory);
 bool rest_leave(struct inventory *inventory);
 
 /* This inventory has shown what it has to the server with this history, which is not up yet. The reply is how
- * many others have not, or none. */
+ * many others have not, -1 if it cannot be known. */
 void rest_shown(struct inventory *inventory, struct server *server, const char *history, redis_reply_fn *fn,
                 void *ctx);
 

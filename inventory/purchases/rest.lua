@@ -7,7 +7,7 @@
 --   leave: it has nothing to show any more.
 --   shown: how long (ms) one may be silent and still count as living. The inventory has shown what it has. The first time this is called for a
 --     history, those that live are noted, as of the last heartbeat: nobody could write one while the store was gone. Replies how many of them
---     have not shown theirs yet; 1 as long as nobody is noted, and its own heartbeat was lost too.
+--     have not shown theirs yet; -1 as long as nobody is noted, and its own heartbeat was lost too.
 -- Times (ms) are of the server's clock, and only compared with each other.
 local alive, waited = KEYS[1], KEYS[2]
 local what, inventory, quiet = unpack(ARGV)
@@ -22,7 +22,7 @@ end
 if what == 'leave' then return redis.call('ZREM', alive, inventory) end
 
 if redis.call('EXISTS', waited) == 0 then
-  if not redis.call('ZSCORE', alive, inventory) then return 1 end
+  if not redis.call('ZSCORE', alive, inventory) then return -1 end
   local newest = redis.call('ZREVRANGE', alive, 0, 0, 'WITHSCORES')[2]
   redis.call('SADD', waited, '')
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', alive, newest - quiet, '+inf')) do redis.call('SADD', waited, id) end

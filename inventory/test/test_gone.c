@@ -71,6 +71,7 @@ static void test_rest(void) {
     CHECK(rested_ms >= REST_MS);
     CHECK(rested_ms < REST_MS + LATE_MS);
     told_check(&told, 1, 0);
+    CHECK_INT((int)told.metrics.unkept, 1);
     CHECK_STATUS(order_step(seller, kept->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     CHECK_STATUS(order_step(seller, lost->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
     CHECK_STATUS(buy(seller, "seat", "bob", "new", 2)->status, INVENTORY_OK);
@@ -120,10 +121,43 @@ static void test_item(void) {
     check_books(seller, &pair.replica, "seat", 2, 1, 0);
 }
 
+static bool have_heartbeats_of(void *arg) {
+    return redis_integer(arg, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
+}
+
+static bool knows_its_disk(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.receipts.histories[0].synced;
+}
+
+/* One Redis that is restarted, and one of two sellers dies with it. What he acknowledged may be lost, unless
+ * the disk had it. */
+static void test_restarted(void) {
+    static const char *const syncs[] = {"everysec", "always"};
+    for (int i = 0; i < 2; i++) {
+        struct redis_server redis;
+        struct shop *shop = shop_open();
+        redis_start(&redis, "--appendfsync", syncs[i], NULL);
+        struct seller_options options = {.port = redis.port, .call_timeout_ms = CALL_MS};
+        struct seller *seller = told_seller_open_with(shop, &options, &told),
+                      *gone = told_seller_open_with(shop, &options, &others);
+        shop_wait(shop, have_heartbeats_of, &redis, "both have heartbeats");
+        if (i == 1)
+            shop_wait(shop, knows_its_disk, seller, "it knows that writes are synced");
+        seller_close(gone);
+        redis_kill(&redis);
+        seller_wait_down(seller);
+        redis_restart(&redis);
+        shop_wait(shop, is_up_by_now, seller, "it sells again");
+        CHECK_INT((int)told.metrics.unkept, i == 0);
+        shop_close(shop);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("the others rest, and sell", test_rest);
     harness_run("the index of due times", test_index);
     harness_run("an item that is gone with its maker", test_item);
+    harness_run("one Redis is restarted", test_restarted);
     return harness_finish();
 }

@@ -184,7 +184,7 @@ static const char *write_evidence(const char *server, int lost) {
     unlink(lines);
     setenv("SECKILL_EVIDENCE", lines, 1);
     harness_evidence("none is lost", "a \xe2\x80\x93 kill", 30, server,
-                     "\"acknowledged\":1234,\"lost\":%d,\"put_back\":0,\"told\":0", lost);
+                     "\"acknowledged\":1234,\"lost\":%d,\"put_back\":0", lost);
     harness_evidence("one holds", "a kill", 5, server,
                      "\"grants\":7,\"ttl_ms\":2000,\"overlap_ms\":%d,\"fences_twice\":0", lost);
     unsetenv("SECKILL_EVIDENCE");
@@ -200,8 +200,8 @@ static const char *write_evidence(const char *server, int lost) {
 
 static void evidence_is_kept(void) {
     static const char rows[] =
-        "| none is lost | a \xe2\x80\x93 kill | 30 | Redis 7 | 1,234 | 2 | 0 | 0 | 2 |\n"
-        "| none is lost | a \xe2\x80\x93 kill | 30 | Valkey 8 | 1,234 | 0 | 0 | 0 | 0 |\n"
+        "| none is lost | a \xe2\x80\x93 kill | 30 | Redis 7 | 1,234 | 2 | 0 | \xe2\x80\x93 | 2 |\n"
+        "| none is lost | a \xe2\x80\x93 kill | 30 | Valkey 8 | 1,234 | 0 | 0 | \xe2\x80\x93 | 0 |\n"
         "| one holds | a kill | 5 | Redis 7 | 7 | 2 | 2,000 | 0 |\n"
         "| one holds | a kill | 5 | Valkey 8 | 7 | 0 | 2,000 | 0 |\n";
     write_evidence("Redis 7", 3);
