@@ -308,8 +308,8 @@ static void test_master_is_away(void) {
 }
 
 /* Each master has a replica. Who is paused for a moment does not count as gone. */
-static struct seller *open_patient(struct redis_cluster *cluster) {
-    redis_cluster_start(cluster, MASTERS, 1);
+static struct seller *open_patient(struct redis_cluster *cluster, int replicas) {
+    redis_cluster_start(cluster, MASTERS, replicas);
     struct shop *shop = shop_open();
     struct seller_options options = {.url = redis_cluster_url(cluster), .call_timeout_ms = 20000};
     struct seller *seller = told_seller_open_with(shop, &options, &told);
@@ -328,7 +328,7 @@ static void restart(struct seller *seller, struct redis_server *master) {
  * before: what is sold meanwhile is kept. */
 static void test_restarted_master(void) {
     struct redis_cluster cluster;
-    struct seller *seller = open_patient(&cluster);
+    struct seller *seller = open_patient(&cluster, 1);
     struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(restarts, restarts + MASTERS);
@@ -342,7 +342,7 @@ static void test_restarted_master(void) {
  * another one is not. */
 static void test_unkept_of_one(void) {
     struct redis_cluster cluster;
-    struct seller *seller = open_patient(&cluster);
+    struct seller *seller = open_patient(&cluster, 1);
     struct redis_server *phone = redis_cluster_of(&cluster, "{phone}"),
                         *other = redis_cluster_of(&cluster, "{lamp}");
     CHECK(phone != other);
@@ -356,6 +356,39 @@ static void test_unkept_of_one(void) {
     CHECK_INT((int)told.metrics.unkept, 0);
     restart(seller, phone);
     CHECK_INT((int)told.metrics.unkept, 1);
+}
+
+static bool takes_over(void *replica) {
+    return strcmp(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK") == 0;
+}
+
+/* It rests for as long as it can, since it has left. */
+static bool is_whole_by_now(void *arg) {
+    ((struct seller *)arg)->shop->hurried_ms += 20;
+    return seller_is_whole(arg);
+}
+
+/* Of two replicas one is away. What the other one has is kept no more; then the first one is made master by
+ * hand. */
+static void test_taken_over(void) {
+    struct redis_cluster cluster;
+    struct seller *seller = open_patient(&cluster, 2);
+    struct redis_server *master = redis_cluster_of(&cluster, "{phone}"), *away = master + MASTERS,
+                        *near = away + MASTERS;
+    item_put_with(seller, "phone", 10, 0, 0);
+    redis_wait_copied(master, away);
+    redis_kill(away);
+    sell_and_forget(seller, "k");
+    redis_kill(near); /* first, so that it is not promoted */
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "the master is gone");
+    CHECK_INT((int)told.metrics.unkept, 0);
+    redis_restart(away);
+    CHECK(harness_wait(takes_over, away, 20000));
+    shop_wait(seller->shop, is_whole_by_now, seller, "there is another one");
+    told_check(&told, 0, 0);
+    CHECK_INT((int)told.metrics.unkept, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK); /* it was lost */
 }
 
 /* ---- histories ---- */
@@ -433,6 +466,7 @@ int main(int argc, char **argv) {
     harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
     harness_run("more than is kept, at one master", test_unkept_of_one);
+    harness_run("a replica takes over that was away", test_taken_over);
     harness_run("many histories", test_many_histories);
     harness_run("the oldest is that of a master which is up", test_oldest_is_up);
     return harness_finish();
