@@ -28,6 +28,9 @@ void due_enter_first(struct store *store, const char *item, int64_t due_ms, redi
 /* The same right before a hold that ends at `due_ms`. */
 void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
+/* Whether the server that has this part of the index can be sent calls. */
+bool due_is_up(struct store *store, unsigned part);
+
 /* Enters an item that has holds, unless it is there. Not waited for. */
 void due_mend(struct store *store, const char *item);
 

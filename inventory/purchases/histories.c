@@ -7,6 +7,7 @@
 #include "inventory/context.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/due.h"
+#include "inventory/purchases/replicas.h"
 #include "inventory/purchases/rest.h"
 #include "inventory/store/servers.h"
 #include "inventory/store/status.h"
@@ -23,20 +24,11 @@ enum {
     INDEX_AT_ONCE = 256,
     ASK_MS = 500,
     HEARD_MS = 2000,
-    CONFIG_EACH = 10, /* questions for the history */
     OUTAGE_MS = 250,
     RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
 };
 
 /* ---- histories ---- */
-
-static struct history *find(struct putback *putback, const char *id) {
-    for (int i = 0; i < putback->history_count; i++) {
-        if (strcmp(putback->histories[i]->id, id) == 0)
-            return putback->histories[i];
-    }
-    return NULL;
-}
 
 static const struct history *find_number(const struct putback *putback, unsigned number) {
     int i = 0;
@@ -124,7 +116,7 @@ static bool may_lack(struct inventory *inventory, const struct history *history,
  * not connected then. Or it had no part in a failover before this one. */
 static bool lacks_dropped(struct inventory *inventory, const struct replication *told) {
     struct putback *putback = &inventory->putback;
-    const struct history *before = find(putback, told->before);
+    const struct history *before = putback_history(putback, told->before);
     for (int i = 0; told->before[0] && i < putback->history_count; i++) {
         if (may_lack(inventory, putback->histories[i], before, told))
             return true;
@@ -148,7 +140,7 @@ static bool lacks_forgotten(struct inventory *inventory) {
 static void note_followed(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const char *id = redis_history(server->redis)->before;
-    bool known = find(putback, id);
+    bool known = putback_history(putback, id);
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         history->is_followed |= strcmp(history->id, id) == 0 || history->number == server->history ||
@@ -263,7 +255,7 @@ static void admit(struct inventory *inventory, const struct history *history, st
 
 void histories_prepare(void *ctx, struct server *server) {
     struct inventory *inventory = ctx;
-    struct history *history = find(&inventory->putback, redis_history(server->redis)->id);
+    struct history *history = putback_history(&inventory->putback, redis_history(server->redis)->id);
     if (!history && !(history = enter(inventory, server)))
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
@@ -290,138 +282,6 @@ void histories_lost(void *ctx, const struct server *server) {
     const struct history *history = find_number(&inventory->putback, server->history);
     if (history && !history->is_followed)
         metric_add(&inventory->metrics->unkept, 1);
-}
-
-/* ---- how far the replicas are ---- */
-
-struct question {
-    struct inventory *inventory;
-    struct redis *redis; /* calls on_history() before it is freed */
-    uint64_t seq;        /* what was acknowledged before it was asked */
-    int64_t asked_ms;    /* the reply may be read much later, if this process is stopped */
-};
-
-/* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
-static bool has_replicas(const struct inventory *inventory, const struct history *history) {
-    return history->had_replicas || inventory->config.replicas > 0 ||
-           inventory->url.kind == REDIS_URL_SENTINEL ||
-           (inventory->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
-}
-
-/* What was acknowledged until this receipt was written below the offset, and need not be kept. */
-static void cover(struct inventory *inventory, struct history *history, uint64_t seq, int64_t offset) {
-    unsigned count = history->cover_count;
-    receipts_cover(&inventory->putback.receipts, history->number, seq);
-    if (count && history->covers[(count - 1) % HISTORY_COVERS].seq >= seq)
-        return;
-    history->covers[count % HISTORY_COVERS].seq = seq;
-    history->covers[count % HISTORY_COVERS].offset = offset;
-    history->cover_count++;
-}
-
-static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
-                          const char *info, uint64_t seq) {
-    struct receipts *receipts = &inventory->putback.receipts;
-    history->had_replicas |= now->connected > 0;
-    if (!has_replicas(inventory, history)) {
-        cover(inventory, history, seq, now->offset);
-        return;
-    }
-    receipts_set_synced(receipts, history->number, false);
-    if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected)
-        cover(inventory, history, history->mark, history->mark_offset);
-    else if (history->mark)
-        return;
-    history->mark = seq;
-    history->mark_offset = now->offset;
-}
-
-/* A write is synced before its reply, as far as the server tells. */
-static bool syncs(const struct redis_value *value) {
-    int good = 0;
-    for (size_t i = 0; value && i + 1 < redis_value_count(value); i += 2) {
-        const char *name = redis_value_text(redis_value_at(value, i)),
-                   *set = redis_value_text(redis_value_at(value, i + 1));
-        good += name && set &&
-                ((strcmp(name, "appendonly") == 0 && strcmp(set, "yes") == 0) ||
-                 (strcmp(name, "appendfsync") == 0 && strcmp(set, "always") == 0) ||
-                 (strcmp(name, "no-appendfsync-on-rewrite") == 0 && strcmp(set, "no") == 0));
-    }
-    return good == 3;
-}
-
-static void on_config(void *ctx, const struct redis_value *value) {
-    struct question question = *(struct question *)ctx;
-    struct inventory *inventory = question.inventory;
-    const struct history *history = find(&inventory->putback, redis_history(question.redis)->id);
-    free(ctx);
-    if (history)
-        receipts_set_synced(&inventory->putback.receipts, history->number,
-                            syncs(value) && !has_replicas(inventory, history));
-}
-
-/* CLUSTER NODES has a line for each: ID ADDRESS FLAGS MASTER …, with the asked server's id as the master of
- * its replicas, be they connected or not. */
-static void on_nodes(void *ctx, const struct redis_value *value) {
-    struct question question = *(struct question *)ctx;
-    struct history *history = find(&question.inventory->putback, redis_history(question.redis)->id);
-    const char *nodes = value ? redis_value_text(value) : NULL,
-               *line = nodes ? strstr(nodes, "myself") : NULL;
-    char of_own[48] = " ";
-    free(ctx);
-    if (!history || !line)
-        return;
-    while (line > nodes && line[-1] != '\n')
-        line--;
-    size_t length = strcspn(line, " ");
-    if (length + 3 > sizeof of_own)
-        return;
-    memcpy(of_own + 1, line, length);
-    stpcpy(of_own + 1 + length, " ");
-    history->is_alone = !strstr(nodes, of_own);
-}
-
-static void ask(struct redis *redis, const struct question *question, redis_reply_fn *fn, int argc,
-                const char **argv) {
-    struct question *copy = malloc(sizeof *copy);
-    if (!copy)
-        return;
-    *copy = *question;
-    redis_call(redis, fn, copy, argc, argv);
-}
-
-static void on_history(void *ctx, const struct redis_value *value) {
-    struct question question = *(struct question *)ctx;
-    const char *info = value ? redis_value_text(value) : NULL;
-    struct replication now;
-    free(ctx);
-    if (!info || !replication_read(&now, info))
-        return;
-    struct history *history = find(&question.inventory->putback, redis_history(question.redis)->id);
-    redis_note_history(question.redis, &now);
-    if (!history)
-        return;
-    /* The same history, perhaps by another id; or the connection is broken by now. */
-    history->heard_ms = question.asked_ms;
-    memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
-    if (strcmp(history->id, now.id) == 0)
-        note_replicas(question.inventory, history, &now, info, question.seq);
-    if (history->had_replicas || history->questions++ % CONFIG_EACH != 0)
-        return;
-    if (question.inventory->url.kind == REDIS_URL_CLUSTER)
-        ask(question.redis, &question, on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
-    if (!has_replicas(question.inventory, history))
-        ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "*append*"});
-}
-
-static void ask_histories(struct inventory *inventory) {
-    for (int i = 0; i < store_servers(inventory->store); i++) {
-        struct redis *redis = store_server(inventory->store, i);
-        struct question question = {inventory, redis, inventory->putback.receipts.seq,
-                                    inventory_now_ms(inventory)};
-        if (redis && redis_is_up(redis) && redis_history(redis)->id[0])
-            ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
-    }
 }
 
 /* ---- now and then ---- */
@@ -502,6 +362,6 @@ void histories_tick(struct inventory *inventory) {
     enter_holds(inventory);
     if (putback->hasty || inventory_now_ms(inventory) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = inventory_now_ms(inventory);
-        ask_histories(inventory);
+        replicas_ask(inventory);
     }
 }

@@ -16,8 +16,8 @@
  * disk has it, and a receipt is forgotten by its age, but not while the server is away, or does not answer.
  *
  * It cannot put back
- * - what an inventory acknowledged that died too, in its last moments: counted (`unkept`) by those that
- * waited for it in vain,
+ * - what an inventory acknowledged that died too, in its last moments: whoever waited for it in vain
+ *   counts that (`unkept`),
  * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
  *   connected: that is counted (`unkept`) when a new history is met,
  * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got

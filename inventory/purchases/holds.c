@@ -71,12 +71,6 @@ static bool item_is_there(const struct sweep *sweep) {
     return store_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
-static bool part_is_there(const struct sweep *sweep) {
-    char key[32];
-    snprintf(key, sizeof key, DUE_KEY, sweep->part);
-    return store_is_up(sweep->inventory->store, key);
-}
-
 static void next_part(struct sweep *sweep) {
     sweep->part++;
     sweep->from = 0;
@@ -172,7 +166,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    while (sweep->part < KEY_PARTS && !part_is_there(sweep))
+    while (sweep->part < KEY_PARTS && !due_is_up(sweep->inventory->store, sweep->part))
         next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */

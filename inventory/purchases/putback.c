@@ -27,6 +27,14 @@ void putback_free(struct inventory *inventory) {
         free(putback->histories[--putback->history_count]);
 }
 
+struct history *putback_history(struct putback *putback, const char *id) {
+    for (int i = 0; i < putback->history_count; i++) {
+        if (strcmp(putback->histories[i]->id, id) == 0)
+            return putback->histories[i];
+    }
+    return NULL;
+}
+
 static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
     struct journal_keys journal;
     if (kind == RECEIPT_JOURNAL) {

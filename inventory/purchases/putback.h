@@ -62,6 +62,9 @@ struct putback {
 void putback_init(struct inventory *inventory);
 void putback_free(struct inventory *inventory);
 
+/* The history with this id; NULL: it is not known, or was forgotten. */
+struct history *putback_history(struct putback *putback, const char *id);
+
 /* Something was acknowledged, in the callback of the call that did it. It is kept unless the store has synced
  * it to its disk and has no replicas. See receipts.h for the texts; the record of a JOURNAL begins with the
  * time from which others may finish it. */

@@ -198,17 +198,10 @@ static void on_item_sold(struct batch *batch, const struct redis_value *value) {
     batch_drop(batch);
 }
 
-/* While its part of the index is away, each sale would leave a call that waits for it. */
-static void mend_item(const struct batch *batch) {
-    struct store *store = batch->inventory->store;
-    char key[32];
-    snprintf(key, sizeof key, DUE_KEY, key_part(batch->item->name));
-    if (store_is_up(store, key))
-        due_mend(store, batch->item->name);
-}
-
-/* Behind the replies of all items: the numbers of those that the index of due times may have lost. */
+/* Behind the replies of all items: the numbers of those that the index of due times may have lost. While a
+ * part of it is away, each sale would leave a call that waits for it. */
 static void mend_index(const struct batch *first, const struct redis_value *value) {
+    struct store *store = first->inventory->store;
     size_t items = 0;
     for (const struct batch *batch = first; batch; batch = batch->next)
         items++;
@@ -219,8 +212,8 @@ static void mend_index(const struct batch *first, const struct redis_value *valu
         const struct batch *batch = first;
         while (batch && --number > 0)
             batch = batch->next;
-        if (batch)
-            mend_item(batch);
+        if (batch && due_is_up(store, key_part(batch->item->name)))
+            due_mend(store, batch->item->name);
     }
 }
 

@@ -430,10 +430,6 @@ static const char *item_not_on(const struct redis_server *server) {
     return item;
 }
 
-static bool is_whole(void *arg) {
-    return store_is_whole(((struct seller *)arg)->inventory->store);
-}
-
 static void set_memory(const char *limit) {
     for (int i = 0; i < MASTERS; i++)
         CHECK_STR(redis_command(&cluster.server[i], "CONFIG", "SET", "maxmemory", limit, NULL), "OK");
@@ -575,7 +571,7 @@ static void test_index_gone(void) {
     redis_clock()->ahead_ms += 61000;
     CHECK_STATUS(buy(seller, with, "eve", "k", 1)->status, INVENTORY_OK);
     redis_restart(dies);
-    shop_wait(seller->shop, is_whole, seller, "the master is back");
+    shop_wait(seller->shop, seller_is_whole, seller, "the master is back");
     check_stock(seller, without, 10, 0, 0);
     CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_OK);
 }
@@ -612,14 +608,14 @@ static void test_master_gone(void) {
     put_in_force(after, 2);
     CHECK_STATUS(txn_do(basket_on(after, lines, dies, false), TXN_MAKE), INVENTORY_OK);
     redis_restart(dies);
-    shop_wait(shop, is_whole, after, "the master is back");
+    shop_wait(shop, seller_is_whole, after, "the master is back");
     const char *epoch = harness_format("seckill:{%s}:epoch", tag_of(dead[1]));
     int64_t deadline_ms = harness_now_ms() + 30000;
     while (strcmp(redis_command(dies, "GET", epoch, NULL), "2") != 0) {
         heartbeat(after, 2);
         CHECK(harness_now_ms() < deadline_ms);
     }
-    shop_wait(shop, is_whole, before, "the master is back");
+    shop_wait(shop, seller_is_whole, before, "the master is back");
     CHECK_STATUS(txn_do(dead[1], TXN_MAKE), INVENTORY_STALE);
     CHECK_STATUS(txn_do(basket_on(after, lines, dies, true), TXN_MAKE), INVENTORY_OK);
     for (int i = 0; i < 2; i++)
@@ -655,7 +651,7 @@ static bool is_counted(void *arg) {
 /* The audit's inventory sells nothing: so it meets no MOVED. */
 static struct seller *open_auditor(struct shop *shop, const struct redis_cluster *of) {
     struct seller *auditor = seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(of)});
-    shop_wait(shop, is_whole, auditor, "all masters are there");
+    shop_wait(shop, seller_is_whole, auditor, "all masters are there");
     return auditor;
 }
 
@@ -733,139 +729,6 @@ static void test_audit_without_map(void) {
     set_telling("+cluster");
 }
 
-struct forgotten {
-    struct redis_cluster three;
-    struct seller *seller;
-    struct redis_server *lives;
-    const char *other;      /* its item */
-    char first[8], last[8]; /* slots of the one that is forgotten */
-};
-
-static void read_slots(struct forgotten *forgotten, const struct redis_server *server) {
-    const char *line = strstr(redis_command(server, "CLUSTER", "NODES", NULL), "myself");
-    int end = 0;
-    CHECK(line != NULL);
-    CHECK_INT(
-        sscanf(line, "%*s %*s %*s %*s %*s %*s %7[0-9]-%7[0-9]%n", forgotten->first, forgotten->last, &end),
-        2);
-}
-
-static bool knows_of_death(void *arg) {
-    return store_is_gone(((struct seller *)arg)->inventory->store, "phone");
-}
-
-static long long maps_told(struct redis_cluster *by) {
-    long long told = 0;
-    for (int i = 0; i < by->count; i++) {
-        const char *calls = proc_running(&by->server[i].proc)
-                                ? strstr(redis_command(&by->server[i], "INFO", "commandstats", NULL),
-                                         "cmdstat_cluster|slots:calls=")
-                                : NULL;
-        told += calls ? strtoll(strchr(calls, '=') + 1, NULL, 10) : 0;
-    }
-    return told;
-}
-
-struct maps {
-    struct redis_cluster *by;
-    long long most;
-};
-
-static bool has_map_since(void *arg) {
-    const struct maps *maps = arg;
-    return maps_told(maps->by) > maps->most;
-}
-
-/* A master that sold phones is gone for good, and was forgotten. */
-static struct forgotten *forget_master(void) {
-    struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
-    struct redis_cluster *three = &forgotten->three;
-    redis_cluster_start(three, MASTERS, 0);
-    struct seller *seller = forgotten->seller = seller_open_with(
-        shop_open(), &(struct seller_options){.url = redis_cluster_url(three), .call_timeout_ms = 500});
-    seller_wait_up(seller);
-    shop_wait(seller->shop, is_whole, seller, "all masters are there");
-    struct redis_server *dies = redis_cluster_of(three, "{phone}");
-    const char *other = "lamp", *id = redis_command(dies, "CLUSTER", "MYID", NULL);
-    for (int i = 0; (forgotten->lives = redis_cluster_of(three, harness_format("{%s}", other))) == dies; i++)
-        other = harness_format("lamp%d", i);
-    forgotten->other = other;
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    item_sell(seller, other, INVENTORY_BATCH, 10);
-    CHECK(sells(seller, "phone") && sells(seller, other));
-    read_slots(forgotten, dies);
-    redis_kill(dies);
-    shop_wait(seller->shop, knows_of_death, seller, "its connection is lost");
-    shop_wait(seller->shop, has_map_since, &(struct maps){three, maps_told(three) + 1},
-              "a map names it still");
-    for (int i = 0; i < MASTERS; i++)
-        if (&three->server[i] != dies)
-            CHECK_STR(redis_command(&three->server[i], "CLUSTER", "FORGET", id, NULL), "OK");
-    return forgotten;
-}
-
-/* Nobody has its slots, and what was sold there can be shown to nobody. Another master that is restarted
- * sells all the same, and it is told that something may be lost. */
-static void test_master_forgotten(void) {
-    struct forgotten *forgotten = forget_master();
-    struct seller *seller = forgotten->seller;
-    redis_kill(forgotten->lives);
-    CHECK(!sells(seller, forgotten->other));
-    redis_restart(forgotten->lives);
-    int64_t deadline_ms = harness_now_ms() + 30000;
-    while (!sells(seller, forgotten->other)) {
-        CHECK(harness_now_ms() < deadline_ms);
-        shop_idle(seller->shop, 5);
-    }
-    CHECK(inventory_metrics_read(seller->inventory)->unkept > 0);
-}
-
-static bool has_unkept(void *arg) {
-    struct seller *seller = arg;
-    seller->shop->hurried_ms += 100;
-    return inventory_metrics_read(seller->inventory)->unkept > 0;
-}
-
-/* Another one gets its slots: what was sold there is lost, and it is told. */
-static void test_slots_given_away(void) {
-    struct forgotten *forgotten = forget_master();
-    struct seller *seller = forgotten->seller;
-    CHECK_STR(
-        redis_command(forgotten->lives, "CLUSTER", "ADDSLOTSRANGE", forgotten->first, forgotten->last, NULL),
-        "OK");
-    shop_wait(seller->shop, has_unkept, seller, "it is told");
-    CHECK(sells(seller, forgotten->other));
-    CHECK_STATUS(buy(seller, "phone", "ann", "again", 1)->status, INVENTORY_UNKNOWN_ITEM);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
-}
-
-static bool has_one_server(void *arg) {
-    struct seller *seller = arg;
-    seller->shop->hurried_ms += 100;
-    return store_servers(seller->inventory->store) == 1;
-}
-
-/* A master gives its slots away, of which this instance does not hear, and ends: nothing is lost. */
-static void test_emptied(void) {
-    struct redis_cluster grows;
-    redis_cluster_start(&grows, 1, 0);
-    struct redis_server *first = &grows.server[0], *added = redis_cluster_add(&grows);
-    redis_cluster_begin_move("{phone}", first, added);
-    redis_cluster_end_move(&grows, "{phone}", added);
-    struct seller *seller = seller_open_with(
-        shop_open(), &(struct seller_options){.url = redis_cluster_url(&grows), .call_timeout_ms = 500});
-    shop_wait(seller->shop, is_whole, seller, "all masters are there");
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    CHECK(sells(seller, "phone"));
-    redis_cluster_begin_move("{phone}", added, first);
-    redis_cluster_move_keys("{phone}", added, first, 100);
-    redis_cluster_end_move(&grows, "{phone}", first);
-    redis_stop(added);
-    shop_wait(seller->shop, has_one_server, seller, "its connection is closed");
-    CHECK(sells(seller, "phone"));
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 0);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (*harness_dir()) {
@@ -887,9 +750,6 @@ int main(int argc, char **argv) {
     harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("an item on a server that was added", test_audit_of_added);
     harness_run("an audit that nobody tells the map", test_audit_without_map);
-    harness_run("a master that was forgotten", test_master_forgotten);
-    harness_run("slots of a master that is gone are given away", test_slots_given_away);
-    harness_run("a master that gave its slots away", test_emptied);
     harness_run("a master that is full", test_full);
     harness_run("a master that hangs", test_hangs);
     harness_run("an index that is gone", test_index_gone);

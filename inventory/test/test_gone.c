@@ -12,9 +12,8 @@ enum { CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000, HOLD_MS = 60000
 static struct pair pair;
 static struct told told, others;
 
-static bool have_heartbeats(void *arg) {
-    (void)arg;
-    return redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
+static bool have_heartbeats(void *redis) {
+    return redis_integer(redis, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
 }
 
 static void put_hold(struct seller *seller, const char *item, int64_t stock) {
@@ -32,7 +31,7 @@ static void open_two(struct seller **seller, struct seller **gone) {
     *seller = told_seller_open_with(shop, &options, &told);
     *gone = told_seller_open_with(shop, &options, &others);
     put_hold(*seller, "seat", 3);
-    shop_wait(shop, have_heartbeats, NULL, "both have heartbeats");
+    shop_wait(shop, have_heartbeats, &pair.master, "both have heartbeats");
     pair_cut(&pair);
 }
 
@@ -121,10 +120,6 @@ static void test_item(void) {
     check_books(seller, &pair.replica, "seat", 2, 1, 0);
 }
 
-static bool have_heartbeats_of(void *arg) {
-    return redis_integer(arg, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
-}
-
 static bool knows_its_disk(void *arg) {
     return ((struct seller *)arg)->inventory->putback.receipts.histories[0].synced;
 }
@@ -140,7 +135,7 @@ static void test_restarted(void) {
         struct seller_options options = {.port = redis.port, .call_timeout_ms = CALL_MS};
         struct seller *seller = told_seller_open_with(shop, &options, &told),
                       *gone = told_seller_open_with(shop, &options, &others);
-        shop_wait(shop, have_heartbeats_of, &redis, "both have heartbeats");
+        shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
         if (i == 1)
             shop_wait(shop, knows_its_disk, seller, "it knows that writes are synced");
         seller_close(gone);
