@@ -319,12 +319,14 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
 
 /* In a cluster another server has the item. */
 static bool is_elsewhere(const char *error) {
-    return strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0;
+    return strncmp(error, "MOVED ", 6) == 0;
 }
 
-/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. */
+/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. ASK: the server that
+ * the slot moves to may have the item, or this one has lost it. */
 static bool is_nowhere(const char *error) {
-    return strncmp(error, "TRYAGAIN", 8) == 0 || strstr(error, "Hash slot not served");
+    return strncmp(error, "TRYAGAIN", 8) == 0 || strncmp(error, "ASK ", 4) == 0 ||
+           strstr(error, "Hash slot not served");
 }
 
 static void on_shown(void *ctx, const struct redis_value *value) {

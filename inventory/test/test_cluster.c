@@ -430,92 +430,6 @@ static const char *item_not_on(const struct redis_server *server) {
     return item;
 }
 
-static void set_memory(const char *limit) {
-    for (int i = 0; i < MASTERS; i++)
-        CHECK_STR(redis_command(&cluster.server[i], "CONFIG", "SET", "maxmemory", limit, NULL), "OK");
-}
-
-static void make_room(void *arg) {
-    (void)arg;
-    set_memory("0");
-}
-
-static bool is_without_reason(void *seller) {
-    struct inventory_health health;
-    store_health(seller, &health);
-    return health.ready && !health.reason[0];
-}
-
-/* The store is ready while one of its masters is, and tells what is wrong with another. */
-static void test_full(void) {
-    struct inventory_health health;
-    struct seller *seller = open_seller();
-    struct redis_server *full = of("phone");
-    const char *reason = harness_format("127.0.0.1:%d is out of memory (maxmemory)", full->port);
-    const char *other = item_not_on(full);
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    item_sell(seller, other, INVENTORY_BATCH, 10);
-    harness_defer(make_room, NULL);
-    CHECK_STR(redis_command(full, "CONFIG", "SET", "maxmemory", "1", NULL), "OK");
-    store_health(seller, &health);
-    CHECK_STR(health.reason, reason);
-    CHECK(health.ready);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
-    CHECK_STATUS(buy(seller, other, "ann", "k", 1)->status, INVENTORY_OK);
-    set_memory("1");
-    store_health(seller, &health);
-    CHECK(!health.ready);
-    CHECK_HAS(health.reason, "is out of memory (maxmemory)");
-    set_memory("0");
-    shop_wait(seller->shop, is_without_reason, seller, "the store is well again");
-}
-
-static bool is_settled(void *arg) {
-    (void)arg;
-    for (int i = 0; i < MASTERS; i++) {
-        const char *info = redis_command(&cluster.server[i], "CLUSTER", "INFO", NULL);
-        if (!strstr(info, "cluster_slots_ok:16384"))
-            return false;
-    }
-    return true;
-}
-
-static void go_on(void *arg) {
-    (void)arg;
-    for (int i = 0; i < MASTERS; i++)
-        redis_resume(&cluster.server[i]);
-}
-
-/* A master stands still: who asks is told soon that the others sell. If none answers, the first that does is
- * waited for. What comes later is nobody's any more, also when the inventory is closed. */
-static void test_hangs(void) {
-    struct inventory_health health;
-    struct seller *seller = open_seller();
-    struct redis_server *hangs = &cluster.server[1];
-    const char *reason = harness_format("127.0.0.1:%d does not answer", hangs->port);
-    harness_defer(go_on, NULL);
-    redis_pause(hangs);
-    store_health(seller, &health);
-    CHECK_STR(health.reason, reason);
-    CHECK(health.ready);
-    CHECK(store_is_whole(seller->inventory->store)); /* the connection has not broken */
-    redis_resume(hangs);
-    shop_wait(seller->shop, is_without_reason, seller, "the store is well again");
-    for (int i = 0; i < MASTERS; i++)
-        redis_pause(&cluster.server[i]);
-    struct answer *answer = store_health_begin(seller);
-    shop_idle(seller->shop, 400);
-    int early = answer->count;
-    redis_resume(hangs);
-    shop_settle(seller->shop);
-    CHECK_INT(early, 0);
-    CHECK_HAS(answer->health.reason, " does not answer");
-    CHECK(answer->health.ready);
-    shop_close(seller->shop);
-    go_on(NULL);
-    CHECK(harness_wait(is_settled, NULL, 20000));
-}
-
 /* An item with holds: not on that server, but its entry in the index of due times is, or is not either. */
 static const char *put_indexed(struct seller *seller, const struct redis_server *server, bool there) {
     const char *item;
@@ -750,8 +664,6 @@ int main(int argc, char **argv) {
     harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("an item on a server that was added", test_audit_of_added);
     harness_run("an audit that nobody tells the map", test_audit_without_map);
-    harness_run("a master that is full", test_full);
-    harness_run("a master that hangs", test_hangs);
     harness_run("an index that is gone", test_index_gone);
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();

@@ -64,7 +64,8 @@ static struct forgotten *forget_master(void) {
     struct redis_cluster *three = &forgotten->three;
     redis_cluster_start(three, MASTERS, 0);
     struct seller *seller = forgotten->seller = seller_open_with(
-        shop_open(), &(struct seller_options){.url = redis_cluster_url(three), .call_timeout_ms = 500});
+        shop_open(),
+        &(struct seller_options){.url = redis_cluster_url(three), .call_timeout_ms = 500, .resolve_ms = 500});
     seller_wait_up(seller);
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
     struct redis_server *dies = redis_cluster_of(three, "{phone}");

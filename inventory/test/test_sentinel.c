@@ -121,12 +121,16 @@ static void test_not_a_master(void) {
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
+/* One that would wait for the others for ten minutes. */
+static struct seller *open_newcomer(const struct redis_sentinel *all) {
+    return seller_open_with(
+        shop_open(), &(struct seller_options){.url = redis_sentinel_url(all), .call_timeout_ms = NEVER_MS});
+}
+
 /* One that starts at a master that was promoted cannot know what others sold, and that they live: it waits
  * for as long as anybody might need. */
 static void check_newcomer(void) {
-    struct seller *newcomer =
-        seller_open_with(shop_open(), &(struct seller_options){.url = redis_sentinel_url(&sentinel),
-                                                               .call_timeout_ms = NEVER_MS});
+    struct seller *newcomer = open_newcomer(&sentinel);
     shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached");
     shop_idle(newcomer->shop, 300); /* others have shown what they have, or are none */
     CHECK(!inventory_is_up(newcomer->inventory));
@@ -202,6 +206,32 @@ static void come_back(struct redis_sentinel *all, const char *item, bool killed)
     check_books(seller, other, item, 8, 0, 2);
     CHECK_STR(redis_command(master, "HGET", harness_format("seckill:{%s}:item", item), "sold", NULL), "1");
     CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", other->port), NULL), "OK");
+}
+
+static bool is_refused(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "refused") != NULL;
+}
+
+/* One that starts at a master that was restarted sells at once, also if a Sentinel hangs; but not if it was
+ * not there when it looked for it first: then Sentinels may be replacing it. */
+static void test_newcomer(void) {
+    struct redis_sentinel own;
+    redis_sentinel_start(&own);
+    name_master(&own, &own.server[0]);
+    redis_kill(&own.server[0]);
+    redis_restart(&own.server[0]);
+    redis_pause(&own.sentinel[0]);
+    struct seller *newcomer = open_newcomer(&own);
+    seller_wait_up(newcomer);
+    shop_close(newcomer->shop);
+    redis_resume(&own.sentinel[0]);
+    redis_kill(&own.server[0]);
+    newcomer = open_newcomer(&own);
+    shop_wait(newcomer->shop, is_refused, newcomer, "the master is not there");
+    newcomer->shop->hurried_ms += 300;
+    redis_restart(&own.server[0]);
+    shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached, and is not sold from");
+    CHECK(!inventory_is_up(newcomer->inventory));
 }
 
 static void test_restarted(void) {
@@ -340,6 +370,7 @@ int main(int argc, char **argv) {
     harness_run("a Sentinel that has not heard", test_stale);
     harness_run("within a failover", test_within_a_failover);
     harness_run("before the promotion", test_before_the_promotion);
+    harness_run("one that starts at a master that was restarted", test_newcomer);
     harness_run("a master that comes back", test_restarted);
     harness_run("a master that stood still", test_resumed);
     harness_run("a master that stood still, and stays", test_stays);

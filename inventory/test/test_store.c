@@ -1,5 +1,5 @@
 /* A store that answers, but not as one would like: scripts gone, memory full, read-only, locked up, loading.
- * And what inventory_health_read() says of it. */
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,47 +292,6 @@ static void test_acl_user(void) {
     CHECK_HAS(health.reason, "NOPERM");
 }
 
-/* ---- health ---- */
-
-static void check_health(struct seller *seller, bool ready, const char *reason, const char *appendonly,
-                         const char *appendfsync, const char *eviction) {
-    struct inventory_health health;
-    store_health(seller, &health);
-    CHECK_STR(health.appendonly, appendonly);
-    CHECK_STR(health.appendfsync, appendfsync);
-    CHECK_STR(health.eviction, eviction);
-    CHECK_INT(health.ready, ready);
-    CHECK_HAS(health.reason, reason);
-    CHECK_INT(health.reason[0] == '\0', ready);
-    CHECK(strtol(health.version, NULL, 10) >= 6);
-}
-
-static void test_health(void) {
-    struct redis_server store, replica;
-    redis_start(&store, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = seller_open(shop, &store);
-    check_health(seller, true, "", "yes", "no", "noeviction");
-    set(&store, "appendfsync", "everysec");
-    check_health(seller, true, "", "yes", "everysec", "noeviction");
-    set(&store, "appendonly", "no");
-    check_health(seller, true, "", "no", "everysec", "noeviction");
-    set(&store, "maxmemory", "1gb");
-    check_health(seller, true, "", "no", "everysec", "noeviction");
-    set(&store, "maxmemory-policy", "allkeys-lru");
-    check_health(seller, false, "evict", "no", "everysec", "allkeys-lru");
-    set(&store, "maxmemory", "0"); /* without a limit nothing is evicted */
-    check_health(seller, true, "", "no", "everysec", "allkeys-lru");
-    set(&store, "min-replicas-to-write", "1");
-    check_health(seller, false, "the store has no good replica, and min-replicas-to-write needs one", "no",
-                 "everysec", "allkeys-lru");
-    set(&store, "min-replicas-to-write", "0");
-    redis_start_replica(&replica, &store);
-    struct seller *other = seller_open(shop, &replica);
-    check_health(other, false, "replica", "yes", "no", "noeviction");
-    check_health(seller, true, "", "no", "everysec", "allkeys-lru");
-}
-
 static bool is_loading(void *arg) {
     return strstr(inventory_last_error(((struct seller *)arg)->inventory), "LOADING") != NULL;
 }
@@ -381,7 +340,6 @@ int main(int argc, char **argv) {
     harness_run("passwords, and none in the errors", test_passwords);
     harness_run("a host's name and a socket's path", test_addresses);
     harness_run("a user of the access list", test_acl_user);
-    harness_run("health", test_health);
     harness_run("loading", test_loading);
     return harness_finish();
 }

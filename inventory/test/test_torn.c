@@ -169,9 +169,34 @@ static void test_told_by_another(void) {
     CHECK(txns_audit_all(other).conserved);
 }
 
+/* The journal has lost baskets whose orders are there: the audit of all items counts the units, and names the
+ * first hundred orders, in each audit. */
+static void test_unknown(void) {
+    enum { BASKETS = 51, TOLD = 100 };
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    items_put_three(seller);
+    for (int i = 0; i < BASKETS; i++)
+        CHECK_STATUS(txn_do(txn_new(seller, harness_format("b%d", i), "phone:1 lamp:1"), TXN_MAKE),
+                     INVENTORY_OK);
+    CHECK(txns_audit_all(seller).conserved);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_UNKNOWN_TRANSACTION], 0);
+    for (int i = 0; i < 8; i++)
+        redis_command(&redis, "DEL", harness_format("seckill:{baskets:%d}:journal", i), NULL);
+    for (int i = 1; i <= 2; i++) {
+        struct inventory_audit_sum audit = txns_audit_all(seller);
+        CHECK(!audit.conserved);
+        CHECK_INT(audit.unknown, 2 * BASKETS);
+        CHECK_INT(told.outcomes[INVENTORY_LOSS_UNKNOWN_TRANSACTION], i * TOLD);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("from the journal", test_from_journal);
     harness_run("told by another", test_told_by_another);
+    harness_run("unknown to the journal", test_unknown);
     return harness_finish();
 }

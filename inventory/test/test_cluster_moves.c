@@ -1,0 +1,211 @@
+/* Masters of a cluster that die or are restarted while a slot moves from them, or to them. */
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/fixture.h"
+#include "inventory/test/transactions.h"
+#include "test/pair.h"
+
+static struct redis_cluster cluster;
+
+static bool sells(struct seller *seller, const char *item) {
+    static int serial;
+    return buy(seller, item, "ann", harness_format("s%d", ++serial), 1)->status == INVENTORY_OK;
+}
+
+static struct seller *open_seller(int masters, int replicas) {
+    redis_cluster_start(&cluster, masters, replicas);
+    struct seller *seller = seller_open_with(
+        shop_open(), &(struct seller_options){
+                         .url = redis_cluster_url(&cluster), .call_timeout_ms = 500, .resolve_ms = 500});
+    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    return seller;
+}
+
+/* A master is restarted while an item's slot is on its way: half of its keys have moved, or all. It cannot be
+ * shown what was sold of it, which is told; its other items are sold. */
+static void restart_in_a_move(bool all) {
+    struct seller *seller = open_seller(2, 0);
+    struct redis_server *from = redis_cluster_of(&cluster, "{phone}"),
+                        *to = &cluster.server[from == cluster.server];
+    const char *other = "lamp";
+    for (int i = 0; redis_cluster_of(&cluster, harness_format("{%s}", other)) != from; i++)
+        other = harness_format("lamp%d", i);
+    item_sell(seller, other, INVENTORY_BATCH, 10);
+    CHECK(sells(seller, "phone") && sells(seller, other));
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK(redis_cluster_move_keys("{phone}", from, to, all ? 100 : 1) > 0);
+    redis_kill(from);
+    CHECK(!sells(seller, other));
+    redis_restart(from);
+    shop_wait(seller->shop, seller_is_whole, seller, "it is back");
+    CHECK(sells(seller, other));
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+    redis_cluster_move_keys("{phone}", from, to, 100);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    CHECK(sells(seller, "phone"));
+    CHECK_INT(redis_integer(to, "HGET", "seckill:{phone}:item", "sold", NULL), 2);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+}
+
+static void test_restarted_half_moved(void) {
+    restart_in_a_move(false);
+}
+
+static void test_restarted_moved(void) {
+    restart_in_a_move(true);
+}
+
+/* A seller at three masters with a replica each, whose phones are of `*from`, and will be of `*to`. */
+static struct seller *open_three(struct redis_server **from, struct redis_server **to) {
+    struct seller *seller = open_seller(3, 1);
+    *from = redis_cluster_of(&cluster, "{phone}");
+    *to = &cluster.server[*from == cluster.server];
+    return seller;
+}
+
+static struct redis_server *replica_of(struct redis_server *master) {
+    return master + cluster.masters;
+}
+
+static void lose(struct seller *seller, struct redis_server *master) {
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
+    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
+}
+
+static bool is_kept_no_more(void *arg) {
+    struct seller *seller = arg;
+    struct receipts *receipts = &seller->inventory->putback.receipts;
+    seller->shop->hurried_ms += 100;
+    return !receipts_find(receipts, RECEIPT_ITEM, "phone", "");
+}
+
+static bool is_replica(void *arg) {
+    return strstr(redis_command(arg, "INFO", "replication", NULL), "master_link_status:up") != NULL;
+}
+
+/* Runs what docs/grow.md has the operator do. */
+static void run(const char *command) {
+    struct proc shell;
+    int status;
+    const char *argv[] = {"sh", "-ec", command, NULL};
+    proc_spawn(&shell, argv, NULL, harness_format("%s/shell.log", harness_dir()));
+    CHECK(proc_wait(&shell, 30000, &status));
+    CHECK_INT(status, 0);
+}
+
+/* The master that a slot leaves dies once its keys have moved. Its replica has heard that they are gone, but
+ * not where they are: the item is unknown until somebody ends the move. Then nothing is lost. */
+static void test_source_dies(void) {
+    struct redis_server *from, *to;
+    struct seller *seller = open_three(&from, &to);
+    CHECK(sells(seller, "phone"));
+    shop_wait(seller->shop, is_kept_no_more, seller, "the replica has all");
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 0);
+    redis_wait_copied(from, replica_of(from));
+    lose(seller, from);
+    CHECK_STATUS(buy(seller, "phone", "ann", "early", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    redis_restart(from);
+    CHECK(harness_wait(is_replica, from, 20000));
+    run(harness_format("redis-cli --cluster fix 127.0.0.1:%d", to->port));
+    CHECK(sells(seller, "phone"));
+    item_check_audit(seller, "phone", 8, 0, 2);
+}
+
+/* The same, and its replica has not heard of that: the item is on both. It is sold where the slot is, and
+ * what was sold elsewhere is put back there. */
+static void test_source_dies_early(void) {
+    struct redis_server *from, *to;
+    struct seller *seller = open_three(&from, &to);
+    CHECK(sells(seller, "phone"));
+    replica_cut(from, replica_of(from));
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 0);
+    CHECK(sells(seller, "phone")); /* by ASK */
+    lose(seller, from);
+    CHECK(sells(seller, "phone"));
+    CHECK_INT(redis_integer(replica_of(from), "HGET", "seckill:{phone}:item", "sold", NULL), 3);
+    item_check_audit(seller, "phone", 7, 0, 3);
+    CHECK(txns_audit_all(seller).conserved);
+    CHECK_INT(txns_audit_all(seller).items, 1);
+    redis_restart(from);
+    CHECK(harness_wait(is_replica, from, 20000));
+    const char *slot = redis_command(to, "CLUSTER", "KEYSLOT", "phone", NULL);
+    run(harness_format("new=%d old=%d slot=%s\n%s", replica_of(from)->port, to->port, slot,
+                       "id=$(redis-cli -p $new CLUSTER MYID)\n"
+                       "redis-cli -p $old CLUSTER SETSLOT $slot NODE $id\n"
+                       "redis-cli -p $old CLUSTER SETSLOT $slot IMPORTING $id\n"
+                       "for key in $(redis-cli -p $old CLUSTER GETKEYSINSLOT $slot 100000); do\n"
+                       "    printf 'ASKING\\nDEL %s\\n' \"$key\" | redis-cli -p $old\n"
+                       "done\n"
+                       "redis-cli -p $old CLUSTER SETSLOT $slot STABLE\n"));
+    CHECK_STR(redis_command(to, "CLUSTER", "COUNTKEYSINSLOT", slot, NULL), "0");
+    run(harness_format("redis-cli --cluster check 127.0.0.1:%d", to->port));
+    CHECK(sells(seller, "phone"));
+    item_check_audit(seller, "phone", 6, 0, 4);
+}
+
+/* The master that a slot has moved to dies, and its replica has not got the keys: they are lost, though the
+ * replica that they had where they came from had them, and so they were kept no more. */
+static void test_target_dies(void) {
+    struct redis_server *from, *to;
+    struct seller *seller = open_three(&from, &to);
+    CHECK(sells(seller, "phone"));
+    shop_wait(seller->shop, is_kept_no_more, seller, "the replica has all");
+    replica_cut(to, replica_of(to));
+    redis_cluster_begin_move("{phone}", from, to);
+    CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 0);
+    redis_cluster_end_move(&cluster, "{phone}", to);
+    CHECK(sells(seller, "phone"));
+    lose(seller, to);
+    CHECK_STATUS(buy(seller, "phone", "ann", "late", 1)->status, INVENTORY_UNKNOWN_ITEM);
+    CHECK_INT((int)inventory_metrics_read(seller->inventory)->shortage, 1); /* what was sold last is told */
+}
+
+static void cover_fully(const char *value) {
+    for (int i = 0; i < cluster.count; i++)
+        if (proc_running(&cluster.server[i].proc))
+            CHECK_STR(redis_command(&cluster.server[i], "CONFIG", "SET", "cluster-require-full-coverage",
+                                    value, NULL),
+                      "OK");
+}
+
+static bool has_given_up(void *arg) {
+    return strstr(redis_command(arg, "CLUSTER", "INFO", NULL), "cluster_state:fail") != NULL;
+}
+
+static bool goes_on(void *arg) {
+    return !has_given_up(arg);
+}
+
+/* With full coverage the death of one master ends the sale of all items, and without it goes on. */
+static void test_full_coverage(void) {
+    struct seller *seller = open_seller(3, 0);
+    struct redis_server *dies = redis_cluster_of(&cluster, "{phone}"), *lives;
+    const char *other = "lamp";
+    for (int i = 0; (lives = redis_cluster_of(&cluster, harness_format("{%s}", other))) == dies; i++)
+        other = harness_format("lamp%d", i);
+    item_sell(seller, other, INVENTORY_BATCH, 10);
+    cover_fully("yes");
+    redis_kill(dies);
+    shop_wait(seller->shop, has_given_up, lives, "the others have noticed");
+    CHECK(!sells(seller, other));
+    cover_fully("no");
+    shop_wait(seller->shop, goes_on, lives, "they serve again");
+    CHECK(sells(seller, other));
+    CHECK(!sells(seller, "phone"));
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a master that is restarted while half an item has moved", test_restarted_half_moved);
+    harness_run("a master that is restarted once an item has moved", test_restarted_moved);
+    harness_run("the master that a slot leaves dies", test_source_dies);
+    harness_run("the master that a slot leaves dies before its replica has heard", test_source_dies_early);
+    harness_run("the master that a slot moves to dies", test_target_dies);
+    harness_run("full coverage", test_full_coverage);
+    return harness_finish();
+}
