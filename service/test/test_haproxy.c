@@ -20,11 +20,13 @@ static bool serves(void *arg) {
 }
 
 /* With an item that has STOCK units. */
-static void open_site(struct site *site, int redis_port, bool proxies, int per_address) {
+static void open_site_with(struct site *site, int redis_port, bool proxies, int per_address, int connections,
+                           const char *store_timeout) {
     const char *env[INSTANCES + 5] = {harness_format("SECKILL_PER_ADDRESS=%d", per_address),
-                                      "SECKILL_CONNECTIONS=1000"};
+                                      harness_format("SECKILL_CONNECTIONS=%d", connections)};
     for (int i = 0; i < INSTANCES; i++) {
-        seckilld_start(&site->instances[i], redis_port, "--workers", "1", "--store-timeout", "1000", NULL);
+        seckilld_start(&site->instances[i], redis_port, "--workers", "1", "--store-timeout", store_timeout,
+                       NULL);
         int port = site->instances[i].port;
         seckilld_wait_ready(&site->instances[i], 200);
         site->proxies[i] = proxies ? proxy_start(port) : NULL;
@@ -39,6 +41,10 @@ static void open_site(struct site *site, int redis_port, bool proxies, int per_a
     const char *argv[] = {"haproxy", "-f", "deploy/haproxy.cfg", NULL};
     proc_spawn(&site->haproxy, argv, env, harness_format("%s/haproxy.log", harness_dir()));
     CHECK(harness_wait(serves, site, 20000));
+}
+
+static void open_site(struct site *site, int redis_port, bool proxies, int per_address) {
+    open_site_with(site, redis_port, proxies, per_address, 1000, "1000");
 }
 
 static struct crowd *open_doors(const struct site *site) {
@@ -304,6 +310,49 @@ static void its_own_answers(void) {
     CHECK_PROBLEM(&response, 429, "overloaded");
 }
 
+/* One address has only so many connections; when it closes one it may make another. */
+static void its_connections(void) {
+    enum { MOST = 5 };
+    struct redis_server redis;
+    struct site site;
+    struct web_conn conns[MOST], more;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    open_site_with(&site, redis.port, false, MANY, MOST, "1000");
+    for (int i = 0; i < MOST; i++) {
+        CHECK(web_open(&conns[i], site.port));
+        CHECK_INT(web_request(&conns[i], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(web_open(&more, site.port));
+        CHECK_INT(web_request(&more, "GET", "/v1/items/phone", NULL, NULL, &response), WEB_CLOSED);
+        web_close(&more);
+    }
+    CHECK_INT(web_request(&conns[1], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
+    web_close(&conns[0]);
+    CHECK(harness_wait(serves, &site, 10000));
+}
+
+/* A store that stalls for two seconds takes no instance out: they are asked for their health meanwhile, and
+ * are waited for. */
+static void a_store_that_stalls(void) {
+    struct redis_server redis;
+    struct site site;
+    struct web_conn buyer;
+    struct web_response response;
+    redis_start(&redis, NULL);
+    open_site_with(&site, redis.port, false, MANY, 1000, "10000");
+    redis_pause(&redis);
+    CHECK(web_open(&buyer, site.port));
+    web_send_text(&buyer, shop_purchase_raw("phone", "ann", 1, "k"));
+    harness_pause_ms(2200);
+    redis_resume(&redis);
+    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
+    CHECK_INT(response.status, 201);
+    web_close(&buyer);
+    CHECK(!strstr(proc_output(&site.haproxy), "is DOWN"));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a rolling restart", rolling_restart);
@@ -315,5 +364,7 @@ int main(int argc, char **argv) {
     harness_run("what buyers may ask", what_buyers_may_ask);
     harness_run("what buyers may not ask", what_buyers_may_not_ask);
     harness_run("its own answers", its_own_answers);
+    harness_run("connections of one address", its_connections);
+    harness_run("a store that stalls", a_store_that_stalls);
     return harness_finish();
 }
