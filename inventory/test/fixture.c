@@ -187,17 +187,23 @@ void seller_wait_up(struct seller *seller) {
     shop_wait(seller->shop, is_up, seller, "the connection is there");
 }
 
-static bool is_up_or_rests(void *arg) {
-    return is_up(arg) ||
-           strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
+static bool rests(const struct seller *seller) {
+    const struct putback *putback = &seller->inventory->putback;
+    bool any = false;
+    for (int i = 0; i < putback->history_count; i++)
+        any |= putback->histories[i]->state == HISTORY_RESTS;
+    return any;
+}
+
+static bool is_up_by_now(void *arg) {
+    struct seller *seller = arg;
+    if (!is_up(seller) && rests(seller))
+        seller->shop->hurried_ms += seller->call_timeout_ms / 10; /* a call in flight is not given up */
+    return is_up(seller);
 }
 
 void seller_hurry_up(struct seller *seller) {
-    enum { REST_MS = 2000 }; /* and as long as a call may take */
-    shop_wait(seller->shop, is_up_or_rests, seller, "the server is reached");
-    if (!is_up(seller))
-        seller->shop->hurried_ms += seller->call_timeout_ms + REST_MS;
-    seller_wait_up(seller);
+    shop_wait(seller->shop, is_up_by_now, seller, "it sells");
 }
 
 void seller_wait_down(struct seller *seller) {

@@ -7,7 +7,7 @@
 #include "inventory/test/told.h"
 
 /* LATE_MS is for a machine that is busy. */
-enum { CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000, HOLD_MS = 60000, STEP_MS = 50 };
+enum { CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000, HOLD_MS = 60000 };
 
 static struct pair pair;
 static struct told told, others;
@@ -40,22 +40,13 @@ static const struct history *last_history(const struct seller *seller) {
     return putback->histories[putback->history_count - 1];
 }
 
-/* While the seller rests, turns the clock a little further. */
-static bool is_up_by_now(void *arg) {
-    struct seller *seller = arg;
-    bool is_up = inventory_is_up(seller->inventory);
-    if (!is_up && last_history(seller)->state == HISTORY_RESTS)
-        seller->shop->hurried_ms += STEP_MS;
-    return is_up;
-}
-
 /* The master dies with the seller who is gone. Returns for how long the other one has not sold after it had
  * reached the new master, or a moment more. */
 static int64_t lose(struct seller *seller, struct seller *gone) {
     seller_close(gone);
     pair_fail_over(&pair);
     seller_wait_down(seller);
-    shop_wait(seller->shop, is_up_by_now, seller, "it sells again");
+    seller_hurry_up(seller);
     return clock_mono_ms(&seller->shop->clock) - last_history(seller)->reached_ms;
 }
 
@@ -142,7 +133,7 @@ static void test_restarted(void) {
         redis_kill(&redis);
         seller_wait_down(seller);
         redis_restart(&redis);
-        shop_wait(shop, is_up_by_now, seller, "it sells again");
+        seller_hurry_up(seller);
         CHECK_INT((int)told.metrics.unkept, i == 0);
         shop_close(shop);
     }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lock/test/tools.h"
+#include "test/pair.h"
 
 enum { TTL_MS = 2000, PROCESSES = 6, GRANTS_MAX = 1 << 20 };
 
@@ -290,6 +291,29 @@ static void killed(void) {
     judge("Sentinels: kill -9 of the master", faults, true);
 }
 
+/* The replica that takes over has not got the last grants, and the old master goes on. */
+static void cut_off(void) {
+    uint64_t random = harness_seed();
+    int faults = 0;
+    redis_sentinel_start(&sentinel);
+    start_workers(redis_sentinel_url(&sentinel), &random);
+    begin_torture();
+    do {
+        CHECK(harness_wait(is_settled, NULL, 3 * PATIENCE_MS));
+        wait_for_all();
+        struct redis_server *master = named();
+        replica_cut(master, &sentinel.server[master == &sentinel.server[0]]);
+        harness_pause_ms((int)(harness_random(&random) % TTL_MS));
+        CHECK(harness_wait(fails_over, &sentinel.sentinel[harness_random(&random) % REDIS_SENTINELS],
+                           PATIENCE_MS));
+        CHECK(harness_wait(names_other, master, 3 * PATIENCE_MS));
+        wait_for_all();
+        CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "+psync", "+sync", NULL), "OK");
+        faults++;
+    } while (goes_on());
+    judge("Sentinels: the replica is cut off, SENTINEL FAILOVER", faults, true);
+}
+
 static struct redis_cluster cluster;
 
 static void moved(void) {
@@ -380,9 +404,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (wanted_seconds)
         seconds = (int)strtol(wanted_seconds, NULL, 10);
-    harness_limit(240 + 4 * (unsigned)seconds);
+    harness_limit(300 + 5 * (unsigned)seconds);
     harness_run("orderly failovers", orderly);
     harness_run("masters that are killed", killed);
+    harness_run("replicas that were cut off", cut_off);
     harness_run("slots that move", moved);
     harness_run("failovers in a cluster", taken_over);
     return harness_finish();

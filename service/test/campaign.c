@@ -19,7 +19,7 @@ const struct campaign_terms campaign_items[CAMPAIGN_ITEMS] = {
     {"held", "\"stock\":100000,\"hold_seconds\":600", 100000, true, false, false},
     {"brief", "\"stock\":100,\"hold_seconds\":1", 100, true, true, false},
     {"limited", "\"stock\":100000,\"per_user_limit\":3,\"hold_seconds\":600", 100000, true, false, true},
-    {"ends", "\"stock\":100000,\"ends_at\":\"%s\"", 100000, false, false, false}};
+    {"ends", "\"stock\":100000", 100000, false, false, false}};
 
 /* ---- asking ---- */
 
@@ -230,20 +230,28 @@ static void put_item(int port, const char *item, const char *terms) {
     CHECK(status == 201 || status == 200);
 }
 
+/* Half of the items are sold by the default strategy. */
+static void put_items(int port, uint64_t *random) {
+    static const char *const strategies[] = {"batch", "batch", "lua", "optimistic"};
+    char ends[32];
+    time_t soon = time(NULL) + 4;
+    struct tm utc;
+    strftime(ends, sizeof ends, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&soon, &utc));
+    for (int i = 0; i < CAMPAIGN_ITEMS; i++) {
+        const char *until = i == ENDS ? harness_format(",\"ends_at\":\"%s\"", ends) : "",
+                   *strategy = strategies[harness_random(random) % (sizeof strategies / sizeof *strategies)];
+        put_item(port, campaign_items[i].name,
+                 harness_format("%s%s,\"strategy\":\"%s\"", campaign_items[i].terms, until, strategy));
+    }
+}
+
 struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES], uint64_t seed,
                                 bool may_miss) {
     struct campaign *campaign = harness_alloc(sizeof *campaign);
-    char terms[160], ends[32];
-    time_t soon = time(NULL) + 4;
-    struct tm utc;
+    uint64_t random = seed;
     campaign->services = services;
     campaign->may_miss = may_miss;
-    strftime(ends, sizeof ends, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&soon, &utc));
-    for (int i = 0; i < CAMPAIGN_ITEMS; i++) {
-        if (i == ENDS)
-            snprintf(terms, sizeof terms, "\"stock\":100000,\"ends_at\":\"%s\"", ends);
-        put_item(services[0].port, campaign_items[i].name, i == ENDS ? terms : campaign_items[i].terms);
-    }
+    put_items(services[0].port, &random);
     harness_defer(end, campaign);
     for (int i = 0; i < CAMPAIGN_CLIENTS; i++) {
         struct client *client = &campaign->clients[i];
