@@ -22,6 +22,7 @@
  *   connected: that is counted (`unkept`) when a new history is met,
  * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
  *   its slots,
+ * - what was moved to a master of a cluster that died before its replica had it, except for the last moments,
  * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
  *   is like any other, and it sells at once, while others have yet to notice.
  *

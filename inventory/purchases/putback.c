@@ -319,14 +319,24 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
 
 /* In a cluster another server has the item. */
 static bool is_elsewhere(const char *error) {
-    return strncmp(error, "MOVED ", 6) == 0;
+    return strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0;
 }
 
-/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. ASK: the server that
- * the slot moves to may have the item, or this one has lost it. */
-static bool is_nowhere(const char *error) {
-    return strncmp(error, "TRYAGAIN", 8) == 0 || strncmp(error, "ASK ", 4) == 0 ||
-           strstr(error, "Hash slot not served");
+/* ASK: the server that the slot moves to has what was sold there. The rest it may have, or this one has lost
+ * it. */
+static bool was_sold_elsewhere(const struct showing *showing) {
+    struct putback *putback = &showing->inventory->putback;
+    const struct receipt *receipt =
+        receipts_find_seq(&putback->receipts, showing->kind, showing->place, showing->field, showing->seq);
+    const struct redis *redis =
+        receipt ? store_of_history(showing->inventory->store, receipt->history) : NULL;
+    return !receipt || (redis && redis != showing->redis && redis_is_up(redis));
+}
+
+/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. */
+static bool is_nowhere(const struct showing *showing, const char *error) {
+    return strncmp(error, "TRYAGAIN", 8) == 0 || strstr(error, "Hash slot not served") ||
+           (strncmp(error, "ASK ", 4) == 0 && !was_sold_elsewhere(showing));
 }
 
 static void on_shown(void *ctx, const struct redis_value *value) {
@@ -335,7 +345,7 @@ static void on_shown(void *ctx, const struct redis_value *value) {
     bool refused = value && redis_value_type(value) == REDIS_ERROR;
     free(ctx);
     history->in_flight--;
-    if (refused && is_nowhere(redis_value_text(value)))
+    if (refused && is_nowhere(&showing, redis_value_text(value)))
         history->suspect = history->unshown = true;
     else if (!value || (refused && !is_elsewhere(redis_value_text(value))))
         history->failed = true;

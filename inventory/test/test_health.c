@@ -104,7 +104,7 @@ static bool has_reason(void *arg) {
  * took with its last write is in the file. */
 static void test_disk_full(void) {
     struct redis_server store;
-    redis_start(&store, "--appendfsync", "everysec", NULL);
+    redis_start(&store, NULL);
     struct seller *seller = seller_open(shop_open(), &store);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     wait_well(seller);
