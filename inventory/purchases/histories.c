@@ -217,7 +217,7 @@ static void ask_the_others(struct inventory *inventory, struct history *history,
         return;
     history->asking = true;
     history->asked_ms = inventory_now_ms(inventory);
-    rest_shown(inventory, server, history->id, on_asked, history);
+    rest_shown(inventory, server, history->id, history->is_short, on_asked, history);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
@@ -264,9 +264,12 @@ void histories_prepare(void *ctx, struct server *server) {
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
     bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
-    if (rested)
+    if (rested && history->last)
+        putback_end(inventory, history);
+    else if (rested)
         note_silent(inventory, history, server);
-    if (rested || (history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
+    if ((rested && !history->last) ||
+        (history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
         (history->state == HISTORY_DONE && has_missed(inventory, history)))
         putback_begin_pass(inventory, history, server->redis);
     if (history->state == HISTORY_DONE)

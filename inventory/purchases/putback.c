@@ -247,6 +247,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
         receipts_find_seq(receipts, showing->kind, showing->place, showing->field, showing->seq);
     bool fits = outcome != INVENTORY_LOSS_SHORT && outcome != INVENTORY_LOSS_UNKNOWN_ITEM;
     history->suspect |= outcome != INVENTORY_LOSS_NONE;
+    history->is_short |= receipt && !fits && !history->last;
     if (!receipt || (!fits && !history->last))
         return;
     if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL) {
@@ -289,21 +290,29 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->again_ms = inventory_now_ms(inventory) + AGAIN_MS;
         history->last = false;
         inventory->putback.running--;
-    } else if (history->suspect && !history->last) {
+    } else if (history->suspect && (!history->last || history->is_short)) {
         history->state = HISTORY_RESTS;
         history->rests_ms = inventory_now_ms(inventory);
+        history->is_short &= !history->last;
+        history->silent = -1;
+        history->asked_ms = INT64_MIN / 2;
     } else {
-        history->state = HISTORY_DONE;
-        metric_add(&inventory->metrics->unkept, history->unshown);
-        inventory->torn |= history->suspect;
-        history->seen = inventory->putback.receipts.seq;
-        inventory->putback.running--;
+        putback_end(inventory, history);
     }
+}
+
+void putback_end(struct inventory *inventory, struct history *history) {
+    history->state = HISTORY_DONE;
+    metric_add(&inventory->metrics->unkept, history->unshown);
+    inventory->torn |= history->suspect;
+    history->seen = inventory->putback.receipts.seq;
+    inventory->putback.running--;
 }
 
 void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis) {
     inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
     history->last |= history->state == HISTORY_RESTS;
+    history->is_short &= history->last;
     history->state = HISTORY_RUNS;
     history->failed = history->unshown = false;
     history->began = inventory->putback.receipts.seq;

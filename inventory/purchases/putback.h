@@ -21,6 +21,7 @@ struct history {
     bool last;          /* this pass is the last one: what does not fit now is told */
     bool failed;        /* this pass */
     bool unshown;       /* something in it: its slot is not to be had */
+    bool is_short;      /* something did not fit in the pass before the last one */
     bool is_followed;   /* another one goes on from it, or is its server's by now */
     bool may_end_early; /* the rest, once all have shown what they have */
     int64_t silent;     /* how many have not, of those that lived; -1: nobody knows */
@@ -91,5 +92,7 @@ void putback_tell(struct inventory *inventory, enum receipt_kind kind, const cha
 /* Shows all receipts to the history's server, but those that are in it: state RUNS, and RESTS or DONE after
  * that, or NEW if it failed. */
 void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis);
+/* After the last pass, once no other one is waited for: state DONE. */
+void putback_end(struct inventory *inventory, struct history *history);
 
 #endif

@@ -13,6 +13,7 @@ enum { BEAT_MS = 2000 };
 
 #define ALIVE  "seckill:{sellers}:alive"
 #define WAITED "seckill:{sellers}:waited"
+#define AGAIN  "seckill:{sellers}:again"
 
 void rest_tick(struct inventory *inventory) {
     int64_t now_ms = inventory_now_ms(inventory);
@@ -36,13 +37,15 @@ bool rest_leave(struct inventory *inventory) {
     return inventory->left;
 }
 
-void rest_shown(struct inventory *inventory, struct server *server, const char *history, redis_reply_fn *fn,
-                void *ctx) {
-    char waited[96];
+void rest_shown(struct inventory *inventory, struct server *server, const char *history, bool again,
+                redis_reply_fn *fn, void *ctx) {
+    char waited[96], others[96];
     snprintf(waited, sizeof waited, WAITED ":%s", history);
-    const char *argv[] = {"EVAL", rest_lua, "2", ALIVE, waited, "shown", inventory->id, QUIET_MS};
+    snprintf(others, sizeof others, AGAIN ":%s", history);
+    const char *argv[] = {"EVAL", rest_lua, "3",           ALIVE,    waited,
+                          others, "shown",  inventory->id, QUIET_MS, again ? "again" : "done"};
     if (store_connection(inventory->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        script_call(inventory->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, fn, ctx);
+        script_call(inventory->store, &rest_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

@@ -13,9 +13,10 @@ void rest_tick(struct inventory *inventory);
 /* It needs not be waited for any more. To be called until it is true: that was told, or the store is gone. */
 bool rest_leave(struct inventory *inventory);
 
-/* This inventory has shown what it has to the server with this history, which is not up yet. The reply is how
- * many others have not, -1 if it cannot be known. */
-void rest_shown(struct inventory *inventory, struct server *server, const char *history, redis_reply_fn *fn,
-                void *ctx);
+/* This inventory has shown what it has to the server with this history, which is not up yet; `again`: and
+ * will show what did not fit once more, when all others have shown theirs. The reply is how many have not,
+ * and without `again` also how many will do so; -1 if it cannot be known. */
+void rest_shown(struct inventory *inventory, struct server *server, const char *history, bool again,
+                redis_reply_fn *fn, void *ctx);
 
 #endif

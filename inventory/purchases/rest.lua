@@ -1,16 +1,17 @@
 -- Which inventories live, and which of them have shown their receipts (see receipts.h) to a promoted server.
 --
 -- KEYS: alive (sorted set: inventory by the time of its last heartbeat), waited (set: those which a history still waits for, and '' so that it
---   exists).
+--   exists), again (set: those which have shown theirs, and will show some again, which did not fit).
 -- ARGV: what, inventory, then
 --   beat: it lives. Those that were silent for ten minutes are removed.
 --   leave: it has nothing to show any more.
---   shown: how long (ms) one may be silent and still count as living. The inventory has shown what it has. The first time this is called for a
---     history, those that live are noted, as of the last heartbeat: nobody could write one while the store was gone. Replies how many of them
---     have not shown theirs yet; -1 as long as nobody is noted, and its own heartbeat was lost too.
+--   shown: how long (ms) one may be silent and still count as living; `again` or `done`. The inventory has shown what it has, and will show
+--     some again once all have, or not. The first time this is called for a history, those that live are noted, as of the last heartbeat:
+--     nobody could write one while the store was gone. Replies how many of them have not shown theirs yet, and for `done` also how many will
+--     show some again; -1 as long as nobody is noted, and its own heartbeat was lost too.
 -- Times (ms) are of the server's clock, and only compared with each other.
-local alive, waited = KEYS[1], KEYS[2]
-local what, inventory, quiet = unpack(ARGV)
+local alive, waited, again = unpack(KEYS)
+local what, inventory, quiet, stage = unpack(ARGV)
 
 if what == 'beat' then
   local time = redis.call('TIME')
@@ -29,4 +30,11 @@ if redis.call('EXISTS', waited) == 0 then
   redis.call('EXPIRE', waited, 86400)
 end
 redis.call('SREM', waited, inventory)
-return redis.call('SCARD', waited) - 1
+local silent = redis.call('SCARD', waited) - 1
+if stage == 'done' then
+  redis.call('SREM', again, inventory)
+  return silent + redis.call('SCARD', again)
+end
+redis.call('SADD', again, inventory)
+redis.call('EXPIRE', again, 86400)
+return silent

@@ -180,6 +180,40 @@ static void test_comes_back_empty(void) {
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
+/* An order fits only once the other seller has put back a cancel. He does not sell before that has been tried
+ * again: the unit would be gone, and until then nobody knows the order. */
+static void test_fits_later(void) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    way = proxy_start(pair.master.port);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
+    struct seller *late = told_seller_open_with(shop, &options, &others);
+    put_hold(seller, "seat", 1, 600000);
+    struct buy *first = buy(late, "seat", "ann", "first", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    leave_heartbeats(shop);
+    pair_cut(&pair);
+    CHECK_STATUS(order_step(late, first->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    struct buy *second = buy(seller, "seat", "bob", "second", 1);
+    CHECK_STATUS(second->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    check_rests(seller);
+    proxy_point(way, pair.replica.port);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    CHECK_STATUS(buy(late, "seat", "eve", "third", 1)->status, INVENTORY_SOLD_OUT);
+    check_state(late, second->id, INVENTORY_STATE_HELD);
+    seller_wait_up(seller);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
+    check_state(seller, first->id, INVENTORY_STATE_CANCELLED);
+    check_books(seller, &pair.replica, "seat", 0, 1, 0);
+}
+
 /* Somebody sold the units before the seller came, and an item is lost itself. */
 static void test_shortage(void) {
     struct told quick;
@@ -373,6 +407,7 @@ int main(int argc, char **argv) {
     harness_run("put back", test_put_back);
     harness_run("one comes late", test_one_comes_late);
     harness_run("the store comes back empty", test_comes_back_empty);
+    harness_run("what fits later", test_fits_later);
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);
