@@ -133,7 +133,7 @@ static void judge_order(struct judging *judging, const struct deed *deed, int li
     if (!as_due || quantity != deed->line[line].quantity ||
         strcmp(shop_text(&response, "item"), campaign_items[item].name) != 0 ||
         strcmp(shop_text(&response, "user"), harness_format("u%d", deed->user)) != 0)
-        wrong(judging, is_told(judging, order), order,
+        wrong(judging, is_told(judging, order) || is_told(judging, deed->id), order,
               harness_format("%s, %d, and now %s", due, deed->line[line].quantity, response.body));
 }
 
