@@ -162,7 +162,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
-    history->silent = -1;
+    history->silent = history->again = -1;
     history->had_replicas = expects;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
@@ -208,8 +208,10 @@ static void note_reached(struct inventory *inventory, struct history *history, c
 
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
-    history->asking = false;
-    history->silent = value ? redis_value_integer(value, -1) : -1;
+    bool good = value && redis_value_count(value) == 2 && !history->is_late;
+    history->asking = history->is_late = false;
+    history->silent = good ? redis_value_integer(redis_value_at(value, 0), -1) : -1;
+    history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
 }
 
 static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
@@ -233,16 +235,25 @@ static int64_t rest_ms(const struct inventory *inventory) {
     return inventory->config.call_timeout_ms + REACH_MS;
 }
 
+/* Those that will show something again, and are waited for. Who will do so itself does it first. */
+static bool lacks_others(const struct history *history) {
+    return !history->is_short && history->again > 0;
+}
+
 static bool is_over(const struct inventory *inventory, const struct history *history) {
-    return inventory_now_ms(inventory) >= history->reached_ms + rest_ms(inventory) ||
-           (history->may_end_early && history->silent == 0);
+    int64_t over_ms = inventory_now_ms(inventory) - history->reached_ms - rest_ms(inventory);
+    if (history->last && history->asking) /* what it has shown again is to be told, too */
+        return false;
+    return over_ms >= (lacks_others(history) ? REACH_MS : 0) ||
+           (history->may_end_early && history->silent == 0 && !lacks_others(history));
 }
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
  * unless replicas had it (--replicas), or the server's disk. */
 static void note_silent(struct inventory *inventory, const struct history *history,
                         const struct server *server) {
-    if (history->may_end_early && history->silent > 0 && inventory->config.replicas == 0 &&
+    bool silent = (history->silent > 0 && !history->last) || lacks_others(history);
+    if (history->may_end_early && silent && inventory->config.replicas == 0 &&
         !receipts_is_synced(&inventory->putback.receipts, server->history))
         metric_add(&inventory->metrics->unkept, 1);
 }
@@ -264,11 +275,11 @@ void histories_prepare(void *ctx, struct server *server) {
     if (history->state == HISTORY_RESTS && history->may_end_early)
         ask_the_others(inventory, history, server);
     bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
+    if (rested)
+        note_silent(inventory, history, server);
     if (rested && history->last)
         putback_end(inventory, history);
-    else if (rested)
-        note_silent(inventory, history, server);
-    if ((rested && !history->last) ||
+    if ((rested && history->state == HISTORY_RESTS) ||
         (history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
         (history->state == HISTORY_DONE && has_missed(inventory, history)))
         putback_begin_pass(inventory, history, server->redis);

@@ -9,7 +9,8 @@
  * That is longer than the others need to notice: they lose their connection, or a call is without a reply for
  * the time-out, or the question for the history is, which each server is asked twice a second. At the end of
  * the rest what did not fit is shown once more: others may have put back what frees its units, and all wait
- * for that. What does not fit then is noted in the item (`shortage`), told (`on_loss`) and counted.
+ * for that, for REACH_MS beyond rest_ms() at most. What does not fit then is noted in the item (`shortage`),
+ * told (`on_loss`) and counted.
  *
  * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
  * tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the store's

@@ -294,7 +294,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->state = HISTORY_RESTS;
         history->rests_ms = inventory_now_ms(inventory);
         history->is_short &= !history->last;
-        history->silent = -1;
+        history->silent = history->again = -1;
         history->asked_ms = INT64_MIN / 2;
     } else {
         putback_end(inventory, history);
@@ -313,6 +313,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
     history->last |= history->state == HISTORY_RESTS;
     history->is_short &= history->last;
+    history->is_late = history->asking;
     history->state = HISTORY_RUNS;
     history->failed = history->unshown = false;
     history->began = inventory->putback.receipts.seq;
@@ -328,24 +329,14 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
 
 /* In a cluster another server has the item. */
 static bool is_elsewhere(const char *error) {
-    return strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0;
+    return strncmp(error, "MOVED ", 6) == 0;
 }
 
-/* ASK: the server that the slot moves to has what was sold there. The rest it may have, or this one has lost
- * it. */
-static bool was_sold_elsewhere(const struct showing *showing) {
-    struct putback *putback = &showing->inventory->putback;
-    const struct receipt *receipt =
-        receipts_find_seq(&putback->receipts, showing->kind, showing->place, showing->field, showing->seq);
-    const struct redis *redis =
-        receipt ? store_of_history(showing->inventory->store, receipt->history) : NULL;
-    return !receipt || (redis && redis != showing->redis && redis_is_up(redis));
-}
-
-/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. */
-static bool is_nowhere(const struct showing *showing, const char *error) {
-    return strncmp(error, "TRYAGAIN", 8) == 0 || strstr(error, "Hash slot not served") ||
-           (strncmp(error, "ASK ", 4) == 0 && !was_sold_elsewhere(showing));
+/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. ASK: the server that
+ * the slot moves to may have the item, or this one has lost it. */
+static bool is_nowhere(const char *error) {
+    return strncmp(error, "TRYAGAIN", 8) == 0 || strncmp(error, "ASK ", 4) == 0 ||
+           strstr(error, "Hash slot not served");
 }
 
 static void on_shown(void *ctx, const struct redis_value *value) {
@@ -354,7 +345,7 @@ static void on_shown(void *ctx, const struct redis_value *value) {
     bool refused = value && redis_value_type(value) == REDIS_ERROR;
     free(ctx);
     history->in_flight--;
-    if (refused && is_nowhere(&showing, redis_value_text(value)))
+    if (refused && is_nowhere(redis_value_text(value)))
         history->suspect = history->unshown = true;
     else if (!value || (refused && !is_elsewhere(redis_value_text(value))))
         history->failed = true;

@@ -18,14 +18,16 @@ struct history {
     char id[REPLICATION_ID_SIZE];
     enum { HISTORY_NEW, HISTORY_RUNS, HISTORY_RESTS, HISTORY_DONE } state;
     bool suspect;       /* it goes on from another history, was away, or lacked something */
-    bool last;          /* this pass is the last one: what does not fit now is told */
+    bool last;          /* this pass is the last one, or it is over: what does not fit is told */
     bool failed;        /* this pass */
     bool unshown;       /* something in it: its slot is not to be had */
     bool is_short;      /* something did not fit in the pass before the last one */
     bool is_followed;   /* another one goes on from it, or is its server's by now */
-    bool may_end_early; /* the rest, once all have shown what they have */
+    bool may_end_early; /* the rest, once all have shown what they have, twice if it did not fit */
     int64_t silent;     /* how many have not, of those that lived; -1: nobody knows */
+    int64_t again;      /* how many are still to show what did not fit; -1: nobody knows */
     bool asking;        /* whether they have; not before asked_ms + an interval */
+    bool is_late;       /* the reply, which is of an earlier rest */
     int64_t asked_ms;
     int64_t reached_ms; /* when its server was reached last: it is to rest as from then */
     int64_t rests_ms;   /* when it began to: before that the store may have had no room for long */

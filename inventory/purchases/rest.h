@@ -15,7 +15,7 @@ bool rest_leave(struct inventory *inventory);
 
 /* This inventory has shown what it has to the server with this history, which is not up yet; `again`: and
  * will show what did not fit once more, when all others have shown theirs. The reply is how many have not,
- * and without `again` also how many will do so; -1 if it cannot be known. */
+ * and how many will show some again (with this one); an empty list if it cannot be known. */
 void rest_shown(struct inventory *inventory, struct server *server, const char *history, bool again,
                 redis_reply_fn *fn, void *ctx);
 

@@ -214,6 +214,43 @@ static void test_fits_later(void) {
     check_books(seller, &pair.replica, "seat", 0, 1, 0);
 }
 
+/* The history of the promoted server, whose rest another one is still to show something in, or nobody. */
+static const char *again_key(void) {
+    const char *info = redis_command(&pair.replica, "INFO", "replication", NULL);
+    return harness_format("seckill:{sellers}:again:%.40s", strstr(info, "master_replid:") + 14);
+}
+
+/* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
+ * long as it can take, and that is counted. */
+static void wait_for_another(bool dies) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    leave_heartbeats(shop);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_cut(&pair);
+    pair_fail_over(&pair);
+    CHECK_INT(redis_integer(&pair.replica, "SADD", again_key(), "another", NULL), 1);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    shop_wait(shop, rests, seller, "it has shown what it has");
+    check_rests(seller);
+    if (!dies)
+        CHECK_INT(redis_integer(&pair.replica, "SREM", again_key(), "another", NULL), 1);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.unkept, dies);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+static void test_shows_again(void) {
+    wait_for_another(false);
+}
+
+static void test_dies_in_between(void) {
+    wait_for_another(true);
+}
+
 /* Somebody sold the units before the seller came, and an item is lost itself. */
 static void test_shortage(void) {
     struct told quick;
@@ -408,6 +445,8 @@ int main(int argc, char **argv) {
     harness_run("one comes late", test_one_comes_late);
     harness_run("the store comes back empty", test_comes_back_empty);
     harness_run("what fits later", test_fits_later);
+    harness_run("another one shows something again", test_shows_again);
+    harness_run("another one dies before it does", test_dies_in_between);
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);
