@@ -342,6 +342,7 @@ static void a_store_that_stalls(void) {
     struct web_response response;
     redis_start(&redis, NULL);
     open_site_with(&site, redis.port, false, MANY, 1000, "10000");
+    size_t before = strlen(proc_output(&site.haproxy)); /* by the tests before this one */
     redis_pause(&redis);
     CHECK(web_open(&buyer, site.port));
     web_send_text(&buyer, shop_purchase_raw("phone", "ann", 1, "k"));
@@ -350,7 +351,7 @@ static void a_store_that_stalls(void) {
     CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
     CHECK_INT(response.status, 201);
     web_close(&buyer);
-    CHECK(!strstr(proc_output(&site.haproxy), "is DOWN"));
+    CHECK(!strstr(proc_output(&site.haproxy) + before, "is DOWN"));
 }
 
 int main(int argc, char **argv) {
