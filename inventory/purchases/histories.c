@@ -242,9 +242,8 @@ static bool lacks_others(const struct history *history) {
 
 static bool is_over(const struct inventory *inventory, const struct history *history) {
     int64_t over_ms = inventory_now_ms(inventory) - history->reached_ms - rest_ms(inventory);
-    if (history->last && history->asking) /* what it has shown again is to be told, too */
-        return false;
-    return over_ms >= (lacks_others(history) ? REACH_MS : 0) ||
+    bool unknown = history->last && history->may_end_early && history->again < 0;
+    return over_ms >= (lacks_others(history) || unknown ? REACH_MS : 0) ||
            (history->may_end_early && history->silent == 0 && !lacks_others(history));
 }
 
