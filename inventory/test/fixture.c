@@ -271,6 +271,11 @@ struct buy *buy(struct seller *seller, const char *item, const char *user, const
     return buy;
 }
 
+bool seller_sells(struct seller *seller, const char *item) {
+    static int serial;
+    return buy(seller, item, "ann", harness_format("s%d", ++serial), 1)->status == INVENTORY_OK;
+}
+
 int buys_with(const struct shop *shop, enum inventory_status status) {
     int count = 0;
     for (const struct buy *buy = shop->buys; buy; buy = buy->next)

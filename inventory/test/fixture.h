@@ -103,6 +103,8 @@ struct buy *buy_begin(struct seller *seller, const char *item, const char *user,
                       int64_t quantity);
 /* The same to the end. */
 struct buy *buy(struct seller *seller, const char *item, const char *user, const char *key, int64_t quantity);
+/* Whether ann gets one more. */
+bool seller_sells(struct seller *seller, const char *item);
 /* How many of all the shop's purchases had this answer. */
 int buys_with(const struct shop *shop, enum inventory_status status);
 /* Takes the purchases so far out of that count. They must have been answered. */

@@ -217,12 +217,6 @@ static void test_nobody(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
-static bool sells(struct seller *seller, const char *item) {
-    static int serial;
-    const char *key = harness_format("s%d", ++serial);
-    return buy(seller, item, "ann", key, 1)->status == INVENTORY_OK;
-}
-
 /* A master is killed: its items are sold again when its replica is master, and those of others all the time.
  */
 static void test_failover(void) {
@@ -240,13 +234,13 @@ static void test_failover(void) {
         other = harness_format("lamp%d", i);
     item_sell(seller, "phone", INVENTORY_BATCH, 100000);
     item_sell(seller, other, INVENTORY_BATCH, 100000);
-    CHECK(sells(seller, "phone") && sells(seller, other));
+    CHECK(seller_sells(seller, "phone") && seller_sells(seller, other));
     redis_wait_copied(dies, dies + MASTERS);
     redis_kill(dies);
     int64_t deadline_ms = harness_now_ms() + 30000;
-    CHECK(!sells(seller, "phone"));
-    while (!sells(seller, "phone")) {
-        CHECK(sells(seller, other));
+    CHECK(!seller_sells(seller, "phone"));
+    while (!seller_sells(seller, "phone")) {
+        CHECK(seller_sells(seller, other));
         CHECK(harness_now_ms() < deadline_ms);
         shop_idle(shop, 5);
     }
@@ -255,7 +249,7 @@ static void test_failover(void) {
     check_stock(seller, "phone", 100000 - sold, 0, sold);
     redis_restart(dies); /* as a replica of its replica */
     for (int i = 0; i < 200; i++) {
-        CHECK(sells(seller, "phone"));
+        CHECK(seller_sells(seller, "phone"));
         shop_turn(shop);
     }
 }
@@ -593,7 +587,7 @@ static void test_audit_of_moves(void) {
     redis_cluster_move_keys(key, third, first, 100);
     CHECK_STR(redis_command(first, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
     CHECK_STR(redis_command(third, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
-    CHECK(sells(other, item));
+    CHECK(seller_sells(other, item));
     redis_resume(second);
     redis_cluster_end_move(&cluster, key, first); /* this one may be asked for the map */
     shop_wait(seller->shop, is_counted, &counted, "all is audited");
@@ -612,7 +606,7 @@ static void test_audit_of_added(void) {
     redis_cluster_begin_move("{phone}", from, to);
     redis_cluster_move_keys("{phone}", from, to, 100);
     redis_cluster_end_move(&grows, "{phone}", to);
-    CHECK(sells(other, "phone"));
+    CHECK(seller_sells(other, "phone"));
     inventory_audit_all(seller->inventory, on_counted, &counted);
     shop_wait(shop, is_counted, &counted, "all is audited");
     CHECK_INT(counted.items, 1);

@@ -9,12 +9,6 @@
 
 enum { MASTERS = 3 };
 
-static bool sells(struct seller *seller, const char *item) {
-    static int serial;
-    const char *key = harness_format("s%d", ++serial);
-    return buy(seller, item, "ann", key, 1)->status == INVENTORY_OK;
-}
-
 struct forgotten {
     struct redis_cluster three;
     struct seller *seller;
@@ -75,7 +69,7 @@ static struct forgotten *forget_master(void) {
     forgotten->other = other;
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     item_sell(seller, other, INVENTORY_BATCH, 10);
-    CHECK(sells(seller, "phone") && sells(seller, other));
+    CHECK(seller_sells(seller, "phone") && seller_sells(seller, other));
     read_slots(forgotten, dies);
     redis_kill(dies);
     shop_wait(seller->shop, knows_of_death, seller, "its connection is lost");
@@ -93,10 +87,10 @@ static void test_master_forgotten(void) {
     struct forgotten *forgotten = forget_master();
     struct seller *seller = forgotten->seller;
     redis_kill(forgotten->lives);
-    CHECK(!sells(seller, forgotten->other));
+    CHECK(!seller_sells(seller, forgotten->other));
     redis_restart(forgotten->lives);
     int64_t deadline_ms = harness_now_ms() + 30000;
-    while (!sells(seller, forgotten->other)) {
+    while (!seller_sells(seller, forgotten->other)) {
         CHECK(harness_now_ms() < deadline_ms);
         shop_idle(seller->shop, 5);
     }
@@ -117,7 +111,7 @@ static void test_slots_given_away(void) {
         redis_command(forgotten->lives, "CLUSTER", "ADDSLOTSRANGE", forgotten->first, forgotten->last, NULL),
         "OK");
     shop_wait(seller->shop, has_unkept, seller, "it is told");
-    CHECK(sells(seller, forgotten->other));
+    CHECK(seller_sells(seller, forgotten->other));
     CHECK_STATUS(buy(seller, "phone", "ann", "again", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
 }
@@ -139,13 +133,13 @@ static void test_emptied(void) {
         shop_open(), &(struct seller_options){.url = redis_cluster_url(&grows), .call_timeout_ms = 500});
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     redis_cluster_begin_move("{phone}", added, first);
     redis_cluster_move_keys("{phone}", added, first, 100);
     redis_cluster_end_move(&grows, "{phone}", first);
     redis_stop(added);
     shop_wait(seller->shop, has_one_server, seller, "its connection is closed");
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 0);
 }
 

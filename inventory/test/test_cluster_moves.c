@@ -8,11 +8,6 @@
 
 static struct redis_cluster cluster;
 
-static bool sells(struct seller *seller, const char *item) {
-    static int serial;
-    return buy(seller, item, "ann", harness_format("s%d", ++serial), 1)->status == INVENTORY_OK;
-}
-
 static struct seller *open_seller(int masters, int replicas) {
     redis_cluster_start(&cluster, masters, replicas);
     struct seller *seller = seller_open_with(
@@ -33,18 +28,18 @@ static void restart_in_a_move(bool all) {
     for (int i = 0; redis_cluster_of(&cluster, harness_format("{%s}", other)) != from; i++)
         other = harness_format("lamp%d", i);
     item_sell(seller, other, INVENTORY_BATCH, 10);
-    CHECK(sells(seller, "phone") && sells(seller, other));
+    CHECK(seller_sells(seller, "phone") && seller_sells(seller, other));
     redis_cluster_begin_move("{phone}", from, to);
     CHECK(redis_cluster_move_keys("{phone}", from, to, all ? 100 : 1) > 0);
     redis_kill(from);
-    CHECK(!sells(seller, other));
+    CHECK(!seller_sells(seller, other));
     redis_restart(from);
     shop_wait(seller->shop, seller_is_whole, seller, "it is back");
-    CHECK(sells(seller, other));
+    CHECK(seller_sells(seller, other));
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
     redis_cluster_move_keys("{phone}", from, to, 100);
     redis_cluster_end_move(&cluster, "{phone}", to);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     CHECK_INT(redis_integer(to, "HGET", "seckill:{phone}:item", "sold", NULL), 2);
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
 }
@@ -104,7 +99,7 @@ static void join(struct redis_server *dead) {
 static void source_dies(int moved) {
     struct redis_server *from, *to;
     struct seller *seller = open_three(&from, &to);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     shop_wait(seller->shop, is_kept_no_more, seller, "the replica has all");
     redis_cluster_begin_move("{phone}", from, to);
     CHECK(redis_cluster_move_keys("{phone}", from, to, moved) > 0);
@@ -113,7 +108,7 @@ static void source_dies(int moved) {
     if (moved > 10)
         CHECK_STATUS(buy(seller, "phone", "ann", "early", 1)->status, INVENTORY_UNKNOWN_ITEM);
     join(from);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     item_check_audit(seller, "phone", 8, 0, 2);
 }
 
@@ -130,13 +125,13 @@ static void test_source_dies_half_moved(void) {
 static void test_source_dies_early(void) {
     struct redis_server *from, *to;
     struct seller *seller = open_three(&from, &to);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     replica_cut(from, replica_of(from));
     redis_cluster_begin_move("{phone}", from, to);
     CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 0);
-    CHECK(sells(seller, "phone")); /* by ASK */
+    CHECK(seller_sells(seller, "phone")); /* by ASK */
     lose(seller, from);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     CHECK_INT(redis_integer(replica_of(from), "HGET", "seckill:{phone}:item", "sold", NULL), 3);
     item_check_audit(seller, "phone", 7, 0, 3);
     CHECK(txns_audit_all(seller).conserved);
@@ -148,13 +143,13 @@ static void test_source_dies_early(void) {
 static void test_target_dies(void) {
     struct redis_server *from, *to;
     struct seller *seller = open_three(&from, &to);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     shop_wait(seller->shop, is_kept_no_more, seller, "the replica has all");
     replica_cut(to, replica_of(to));
     redis_cluster_begin_move("{phone}", from, to);
     CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 0);
     redis_cluster_end_move(&cluster, "{phone}", to);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
     lose(seller, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "late", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_INT((int)inventory_metrics_read(seller->inventory)->shortage, 1); /* what was sold last is told */
@@ -187,11 +182,11 @@ static void test_full_coverage(void) {
     cover_fully("yes");
     redis_kill(dies);
     shop_wait(seller->shop, has_given_up, lives, "the others have noticed");
-    CHECK(!sells(seller, other));
+    CHECK(!seller_sells(seller, other));
     cover_fully("no");
     shop_wait(seller->shop, goes_on, lives, "they serve again");
-    CHECK(sells(seller, other));
-    CHECK(!sells(seller, "phone"));
+    CHECK(seller_sells(seller, other));
+    CHECK(!seller_sells(seller, "phone"));
 }
 
 int main(int argc, char **argv) {

@@ -169,11 +169,6 @@ static struct seller *open_cluster(const char **other) {
     return seller;
 }
 
-static bool sells(struct seller *seller, const char *item) {
-    static int serial;
-    return buy(seller, item, "ann", harness_format("s%d", ++serial), 1)->status == INVENTORY_OK;
-}
-
 static void make_well(void *arg) {
     (void)arg;
     for (int i = 0; i < MASTERS; i++) {
@@ -193,8 +188,8 @@ static void test_master_full(void) {
     set(full, "maxmemory", "1");
     const char *reason = harness_format("127.0.0.1:%d is out of memory (maxmemory)", full->port);
     CHECK(has_reason(&(struct watched){seller, reason, true}));
-    CHECK(!sells(seller, "phone"));
-    CHECK(sells(seller, other));
+    CHECK(!seller_sells(seller, "phone"));
+    CHECK(seller_sells(seller, other));
     for (int i = 0; i < MASTERS; i++)
         set(&cluster.server[i], "maxmemory", "1");
     struct inventory_health health;
@@ -212,14 +207,14 @@ static void test_master_disk_full(void) {
     struct redis_server *full = of("phone");
     harness_defer(make_well, NULL);
     fill_disk(full);
-    while (sells(seller, "phone"))
+    while (seller_sells(seller, "phone"))
         ;
     const char *reason = harness_format("127.0.0.1:%d cannot write its append-only file", full->port);
     shop_wait(seller->shop, has_reason, &(struct watched){seller, reason, true}, "it is named");
-    CHECK(sells(seller, other));
+    CHECK(seller_sells(seller, other));
     empty_disk(full);
     wait_well(seller);
-    CHECK(sells(seller, "phone"));
+    CHECK(seller_sells(seller, "phone"));
 }
 
 /* One that may evict orders makes the store unfit, whatever the others say. */

@@ -250,7 +250,8 @@ static bool fails_over(void *arg) {
     return strcmp(redis_command(arg, "SENTINEL", "FAILOVER", "shop", NULL), "OK") == 0;
 }
 
-static void orderly(void) {
+/* `cut`: the replica that takes over has not got the last grants. */
+static void replace_masters(const char *what, bool cut) {
     uint64_t random = harness_seed();
     int faults = 0;
     redis_sentinel_start(&sentinel);
@@ -260,14 +261,28 @@ static void orderly(void) {
         CHECK(harness_wait(is_settled, NULL, 3 * PATIENCE_MS));
         wait_for_all();
         struct redis_server *master = named();
+        if (cut) {
+            replica_cut(master, &sentinel.server[master == &sentinel.server[0]]);
+            harness_pause_ms((int)(harness_random(&random) % TTL_MS));
+        }
         CHECK(harness_wait(fails_over, &sentinel.sentinel[harness_random(&random) % REDIS_SENTINELS],
                            PATIENCE_MS));
         CHECK(harness_wait(names_other, master, 3 * PATIENCE_MS));
         harness_pause_ms(3 * TTL_MS); /* the old master takes commands for ten seconds */
         wait_for_all();
+        if (cut)
+            CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "+psync", "+sync", NULL), "OK");
         faults++;
     } while (goes_on());
-    judge("Sentinels: SENTINEL FAILOVER", faults, true);
+    judge(what, faults, true);
+}
+
+static void orderly(void) {
+    replace_masters("Sentinels: SENTINEL FAILOVER", false);
+}
+
+static void cut_off(void) {
+    replace_masters("Sentinels: the replica is cut off, SENTINEL FAILOVER", true);
 }
 
 static void killed(void) {
@@ -289,29 +304,6 @@ static void killed(void) {
         faults++;
     } while (goes_on());
     judge("Sentinels: kill -9 of the master", faults, true);
-}
-
-/* The replica that takes over has not got the last grants, and the old master goes on. */
-static void cut_off(void) {
-    uint64_t random = harness_seed();
-    int faults = 0;
-    redis_sentinel_start(&sentinel);
-    start_workers(redis_sentinel_url(&sentinel), &random);
-    begin_torture();
-    do {
-        CHECK(harness_wait(is_settled, NULL, 3 * PATIENCE_MS));
-        wait_for_all();
-        struct redis_server *master = named();
-        replica_cut(master, &sentinel.server[master == &sentinel.server[0]]);
-        harness_pause_ms((int)(harness_random(&random) % TTL_MS));
-        CHECK(harness_wait(fails_over, &sentinel.sentinel[harness_random(&random) % REDIS_SENTINELS],
-                           PATIENCE_MS));
-        CHECK(harness_wait(names_other, master, 3 * PATIENCE_MS));
-        wait_for_all();
-        CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "+psync", "+sync", NULL), "OK");
-        faults++;
-    } while (goes_on());
-    judge("Sentinels: the replica is cut off, SENTINEL FAILOVER", faults, true);
 }
 
 static struct redis_cluster cluster;
