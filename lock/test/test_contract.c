@@ -651,16 +651,16 @@ static bool is_free(void *arg) {
 }
 
 /* All that wait when the store stands still return in time, each with a key of its own. */
-static void wait_in_vain(struct lock *lock, struct tools_waiter *waiters, int64_t ms,
+static void wait_in_vain(struct lock *lock, struct tools_waiter **waiters, int64_t ms,
                          struct lock_cancel *cancel) {
     for (int i = 0; i < HUNG_THREADS; i++)
-        tools_wait(&waiters[i], lock, harness_format("hung-%d", i), ms, cancel);
+        waiters[i] = tools_wait(lock, harness_format("hung-%d", i), ms, cancel);
     harness_pause_ms(200);
     int64_t began_ms = harness_now_ms();
     if (cancel)
         lock_cancel(cancel);
     for (int i = 0; i < HUNG_THREADS; i++) {
-        enum lock_status status = tools_join(&waiters[i]);
+        enum lock_status status = tools_join(waiters[i]);
         CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN || status == LOCK_TIMEOUT ||
               (cancel && status == LOCK_CANCELLED));
     }
@@ -670,7 +670,7 @@ static void wait_in_vain(struct lock *lock, struct tools_waiter *waiters, int64_
 }
 
 static void hung_store(void) {
-    struct tools_waiter waiters[HUNG_THREADS];
+    struct tools_waiter *waiters[HUNG_THREADS];
     if (!hang)
         return;
     struct lock *lock = tools_open(NULL, url);
@@ -695,7 +695,7 @@ static void hung_store(void) {
     CHECK(harness_now_ms() - began_ms < 2 * LATE_MS + SLACK_MS);
     hang(false);
     for (int i = 0; i < HUNG_THREADS; i++)
-        CHECK(harness_wait(is_free, &waiters[i], PATIENCE_MS));
+        CHECK(harness_wait(is_free, waiters[i], PATIENCE_MS));
     lock_cancel_free(cancel);
 }
 

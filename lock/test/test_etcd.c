@@ -72,12 +72,12 @@ static void requests(void) {
  * second. */
 static void a_crowd_waits(void) {
     enum { MANY = 20, LEAST = 2 * (MANY + 1) };
-    static struct tools_waiter waiters[MANY];
+    static struct tools_waiter *waiters[MANY];
     begin();
     struct lock *holder = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
     for (int i = 0; i < MANY; i++) {
-        tools_wait(&waiters[i], open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
+        waiters[i] = tools_wait(open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
         etcd_tools_wait_for_queue(&etcd, "a", i + 2);
     }
     harness_pause_ms(200); /* until they have seen that their watches are there */
@@ -86,12 +86,12 @@ static void a_crowd_waits(void) {
     uint64_t fence = held.fence;
     tools_release(holder, &held);
     for (int i = 0; i < MANY; i++) {
-        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
-        CHECK(waiters[i].grant.fence > fence);
-        fence = waiters[i].grant.fence;
+        tools_check_status(tools_join(waiters[i]), LOCK_OK);
+        CHECK(waiters[i]->grant.fence > fence);
+        fence = waiters[i]->grant.fence;
         for (int k = i + 1; k < MANY; k++)
-            CHECK(!waiters[k].done);
-        tools_release(waiters[i].lock, &waiters[i].grant);
+            CHECK(!waiters[k]->done);
+        tools_release(waiters[i]->lock, &waiters[i]->grant);
     }
     long long retries = (harness_now_ms() - began_ms) / 1000 + 1;
     CHECK(etcd_tools_requests(&etcd) - before <= LEAST + retries * MANY);
@@ -112,12 +112,11 @@ static void watched_no_more(void) {
     for (int i = 0; i < KEYS; i++) {
         const char *key = harness_format("key-%d", i);
         struct lock_grant held = tools_acquire(holder, key);
-        struct tools_waiter waiter;
-        tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
+        struct tools_waiter *waiter = tools_wait(lock, key, PATIENCE_MS, NULL);
         etcd_tools_wait_for_queue(&etcd, key, 2);
         tools_release(holder, &held);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
-        tools_release(lock, &waiter.grant);
+        tools_check_status(tools_join(waiter), LOCK_OK);
+        tools_release(lock, &waiter->grant);
     }
     CHECK_INT(etcd_tools_watches(&etcd), KEYS);
     CHECK(harness_wait(watches_none, lock, PATIENCE_MS));
@@ -224,21 +223,20 @@ static void who_gives_up(void) {
     struct lock *third = open_lock("ttl=60000");
     struct lock_cancel *cancel = lock_cancel_new();
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter cancelled, late, last;
-    tools_wait(&cancelled, first, "a", PATIENCE_MS, cancel);
+    struct tools_waiter *cancelled = tools_wait(first, "a", PATIENCE_MS, cancel);
     etcd_tools_wait_for_queue(&etcd, "a", 2);
-    tools_wait(&late, second, "a", 700, NULL);
+    struct tools_waiter *late = tools_wait(second, "a", 700, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 3);
-    tools_wait(&last, third, "a", PATIENCE_MS, NULL);
-    tools_check_status(tools_join(&late), LOCK_TIMEOUT);
+    struct tools_waiter *last = tools_wait(third, "a", PATIENCE_MS, NULL);
+    tools_check_status(tools_join(late), LOCK_TIMEOUT);
     etcd_tools_wait_for_queue(&etcd, "a", 3);
     lock_cancel(cancel);
-    tools_check_status(tools_join(&cancelled), LOCK_CANCELLED);
+    tools_check_status(tools_join(cancelled), LOCK_CANCELLED);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 2);
-    CHECK(!last.done);
+    CHECK(!last->done);
     tools_release(holder, &held);
-    tools_check_status(tools_join(&last), LOCK_OK);
-    tools_release(third, &last.grant);
+    tools_check_status(tools_join(last), LOCK_OK);
+    tools_release(third, &last->grant);
     etcd_tools_check_no_trace(&etcd);
     lock_cancel_free(cancel);
 }
@@ -250,21 +248,20 @@ static void one_in_the_queue_is_gone(void) {
     struct lock *holder = open_lock("ttl=60000");
     struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter gone, next;
-    tools_wait(&gone, first, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *gone = tools_wait(first, "a", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 2);
-    tools_wait(&next, second, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *next = tools_wait(second, "a", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 3);
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 1));
     etcd_tools_wait_for_queue(&etcd, "a", 3); /* again */
-    CHECK(!next.done);
+    CHECK(!next->done);
     tools_release(holder, &held);
-    tools_check_status(tools_join(&next), LOCK_OK);
-    CHECK(!gone.done);
-    tools_release(second, &next.grant);
-    tools_check_status(tools_join(&gone), LOCK_OK);
-    CHECK(gone.grant.fence > next.grant.fence);
-    tools_release(first, &gone.grant);
+    tools_check_status(tools_join(next), LOCK_OK);
+    CHECK(!gone->done);
+    tools_release(second, &next->grant);
+    tools_check_status(tools_join(gone), LOCK_OK);
+    CHECK(gone->grant.fence > next->grant.fence);
+    tools_release(first, &gone->grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -273,15 +270,14 @@ static void the_holder_is_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
     tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
-    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter.grant.owner);
-    tools_release(other, &waiter.grant);
+    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter->grant.owner);
+    tools_release(other, &waiter->grant);
     etcd_tools_check_no_trace(&etcd);
 }
 

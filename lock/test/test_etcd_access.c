@@ -44,14 +44,13 @@ static void check_can(const char *who) {
     CHECK(harness_wait(is_let_in, lock, PATIENCE_MS));
     CHECK(harness_wait(is_let_in, other, PATIENCE_MS));
     struct lock_grant grant = tools_acquire(lock, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     harness_pause_ms(100);
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     tools_release(lock, &grant);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
 }
 
 static void passwords(void) {

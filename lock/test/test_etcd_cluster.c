@@ -368,7 +368,7 @@ static void gone_holders(void) {
     enum { HOLDERS = 12, SECOND = 2, FIRST = 1 };
     struct proc procs[HOLDERS];
     uint64_t fences[HOLDERS];
-    struct tools_waiter waiters[HOLDERS];
+    struct tools_waiter *waiters[HOLDERS];
     int lost = 0;
     etcd_start(&members[0], NULL);
     const char *url = etcd_tools_url(members, 1, "ttl=300");
@@ -376,7 +376,7 @@ static void gone_holders(void) {
     for (int i = 0; i < HOLDERS; i++) {
         const char *key = harness_format("%d", i);
         fences[i] = start_holder(&procs[i], url, key);
-        tools_wait(&waiters[i], lock, key, PATIENCE_MS, NULL);
+        waiters[i] = tools_wait(lock, key, PATIENCE_MS, NULL);
         if (i % 3 == 0)
             proc_kill(&procs[i], SIGKILL);
     }
@@ -385,9 +385,9 @@ static void gone_holders(void) {
         const char *checked = harness_format("%s/checked-%d", harness_dir(), i);
         const char *unchecked = harness_format("%s/unchecked-%d", harness_dir(), i);
         long number = SECOND;
-        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
-        CHECK(fences[i] < waiters[i].grant.fence);
-        CHECK(go_to_store(checked, waiters[i].grant.fence, true, &number));
+        tools_check_status(tools_join(waiters[i]), LOCK_OK);
+        CHECK(fences[i] < waiters[i]->grant.fence);
+        CHECK(go_to_store(checked, waiters[i]->grant.fence, true, &number));
         CHECK(go_to_store(unchecked, 1, true, &number));
         if (i == 0)
             printf("     had %lld ms after the last was gone\n", (long long)(harness_now_ms() - began_ms));
@@ -402,8 +402,8 @@ static void gone_holders(void) {
             CHECK(go_to_store(unchecked, 1, true, &number));
             lost += read_number(unchecked) != SECOND;
         }
-        CHECK(lock_remaining_ns(lock, &waiters[i].grant) > 0);
-        tools_release(lock, &waiters[i].grant);
+        CHECK(lock_remaining_ns(lock, &waiters[i]->grant) > 0);
+        tools_release(lock, &waiters[i]->grant);
     }
     CHECK_INT(lost, HOLDERS / 3 * 2);
     etcd_tools_wait_for(&members[0], "lock/", 0);

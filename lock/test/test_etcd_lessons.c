@@ -69,12 +69,12 @@ static uint64_t hand_over(const char *options) {
     const char *url = harness_format("etcd://127.0.0.1:%d?ttl=86400000%s", server.port, options);
     struct lock **locks = waiting_locks;
     held_lock = tools_open(NULL, url);
-    struct tools_waiter waiters[WAITERS];
+    struct tools_waiter *waiters[WAITERS];
     struct lock_cancel *cancel = lock_cancel_new();
     struct lock_grant held = tools_acquire(held_lock, "k");
     for (int i = 0; i < WAITERS; i++) {
         locks[i] = tools_open(NULL, url);
-        tools_wait(&waiters[i], locks[i], "k", PATIENCE_MS, cancel);
+        waiters[i] = tools_wait(locks[i], "k", PATIENCE_MS, cancel);
     }
     CHECK(harness_wait(all_wait, locks, PATIENCE_MS));
     uint64_t before = requests_when_quiet();
@@ -84,13 +84,13 @@ static uint64_t hand_over(const char *options) {
     lock_cancel(cancel);
     int had = 0, who = 0;
     for (int i = 0; i < WAITERS; i++) {
-        if (tools_join(&waiters[i]) == LOCK_OK) {
+        if (tools_join(waiters[i]) == LOCK_OK) {
             who = i;
             had++;
         }
     }
     CHECK_INT(had, 1);
-    tools_release(locks[who], &waiters[who].grant);
+    tools_release(locks[who], &waiters[who]->grant);
     lock_cancel_free(cancel);
     return cost;
 }
@@ -182,20 +182,19 @@ static void queue_does_not(void) {
     struct lock *first = tools_open(NULL, url), *second = tools_open(NULL, url),
                 *third = tools_open(NULL, url);
     struct lock_grant held = tools_acquire(first, "k");
-    struct tools_waiter dead, next;
-    tools_wait(&dead, second, "k", PATIENCE_MS, NULL);
+    struct tools_waiter *dead = tools_wait(second, "k", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&server, "k", 2);
     const char *lease = etcd_tools_lease(&server, "k", 1);
-    tools_wait(&next, third, "k", PATIENCE_MS, NULL);
+    struct tools_waiter *next = tools_wait(third, "k", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&server, "k", 3);
     etcd_tools_revoke(&server, lease);
     tools_release(first, &held);
-    tools_check_status(tools_join(&next), LOCK_OK);
-    CHECK(!dead.done);
-    tools_release(third, &next.grant);
-    tools_check_status(tools_join(&dead), LOCK_OK);
-    CHECK(dead.grant.fence > next.grant.fence);
-    tools_release(second, &dead.grant);
+    tools_check_status(tools_join(next), LOCK_OK);
+    CHECK(!dead->done);
+    tools_release(third, &next->grant);
+    tools_check_status(tools_join(dead), LOCK_OK);
+    CHECK(dead->grant.fence > next->grant.fence);
+    tools_release(second, &dead->grant);
 }
 
 static void rpc_locks(void) {
@@ -205,13 +204,12 @@ static void rpc_locks(void) {
     struct lock_grant held = tools_acquire(lock, "k");
     tools_check_held(other, "k");
     CHECK_INT(held.fence, 0);
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "k", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "k", PATIENCE_MS, NULL);
     harness_pause_ms(20);
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     tools_release(lock, &held);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
     tools_check_free(lock, "k");
 }
 

@@ -53,16 +53,15 @@ static void lost_replies(void) {
     tools_release(lock, &grant);
     for (int known = 0, tries = 0; known < TIMES; tries++) {
         CHECK(tries < TRIES);
-        struct tools_waiter waiter;
         proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
-        tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+        struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
         lose_reply(proxy, "a", 1);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
+        tools_check_status(tools_join(waiter), LOCK_OK);
         CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "CreateRevision"),
-                  harness_format("%llu", (unsigned long long)waiter.grant.fence));
-        CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter.grant.owner);
+                  harness_format("%llu", (unsigned long long)waiter->grant.fence));
+        CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter->grant.owner);
         CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
-        known += release_and_lose_reply(proxy, &waiter) == LOCK_OK;
+        known += release_and_lose_reply(proxy, waiter) == LOCK_OK;
         etcd_tools_check_no_trace(&etcd);
     }
 }
@@ -75,12 +74,11 @@ static void taken_back(void) {
     struct lock *lock = etcd_tools_open_by(proxy, "ttl=3000");
     struct lock_grant grant = tools_acquire(lock, "a");
     tools_release(lock, &grant);
-    struct tools_waiter waiter;
     proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
-    tools_wait(&waiter, lock, "a", 100, NULL);
+    struct tools_waiter *waiter = tools_wait(lock, "a", 100, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 1);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    tools_check_status(tools_join(&waiter), LOCK_UNKNOWN);
+    tools_check_status(tools_join(waiter), LOCK_UNKNOWN);
     harness_pause_ms(200); /* the first tries are in vain */
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
@@ -148,9 +146,8 @@ static void a_late_gift(void) {
     enum { NAMES = 16 };
     begin();
     struct lock *lock = open_late();
-    struct tools_waiter waiter;
     struct lock_grant grant = tools_acquire(lock, "a");
-    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     struct lock_metrics metrics;
     do {
         lock_read_metrics(lock, &metrics);
@@ -159,9 +156,9 @@ static void a_late_gift(void) {
     late_expect(late, "lock/a ");
     tools_release(lock, &grant);
     char name = grant.owner[LOCK_OWNER_SIZE - 2];
-    tools_check_status(tools_join(&waiter), LOCK_OK);
+    tools_check_status(tools_join(waiter), LOCK_OK);
     late_wait(late);
-    grant = waiter.grant;
+    grant = waiter->grant;
     for (int i = 0; i < NAMES && grant.owner[LOCK_OWNER_SIZE - 2] != name; i++) {
         tools_release(lock, &grant);
         grant = tools_acquire(lock, "a");
@@ -226,14 +223,13 @@ static void lost_while_held(void) {
     struct lock_config config = {.on_lost = on_lost};
     struct lock *lock = tools_open(&config, etcd_tools_url(&etcd, 1, "ttl=1500")), *other = open_lock("");
     struct lock_grant grant = tools_acquire(lock, "a");
-    struct tools_waiter waiter;
     struct lock_metrics metrics;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 2);
     told_times = 0;
     etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > grant.fence);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > grant.fence);
     CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
     CHECK_STR(told.owner, grant.owner);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
@@ -242,7 +238,7 @@ static void lost_while_held(void) {
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     tools_check_held(lock, "a");
-    tools_release(other, &waiter.grant);
+    tools_release(other, &waiter->grant);
     grant = tools_acquire(lock, "a"); /* on another lease */
     tools_release(lock, &grant);
     lock_read_metrics(lock, &metrics);
@@ -372,38 +368,37 @@ static void lost_when_new(void) {
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *lock = etcd_tools_open_by(proxy, "ttl=60000");
-    struct tools_waiter waiter;
     enum lock_status status = LOCK_UNAVAILABLE;
+    struct tools_waiter *waiter = NULL;
     bool was_late = true;
     for (int i = 0; i < TRIES && was_late && status == LOCK_UNAVAILABLE; i++) {
         int64_t began_ms = harness_now_ms();
         proxy_set(proxy, PROXY_DELAY, 700, NULL);
-        tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
-        CHECK(harness_wait(has_a_lease_or_gave_up, &waiter, PATIENCE_MS));
+        waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
+        CHECK(harness_wait(has_a_lease_or_gave_up, waiter, PATIENCE_MS));
         revoke_all();
         proxy_set(proxy, PROXY_PASS, 0, NULL);
         was_late = harness_now_ms() - began_ms > LATE_MS;
-        status = tools_join(&waiter);
+        status = tools_join(waiter);
     }
     tools_check_status(status, LOCK_OK);
-    tools_release(lock, &waiter.grant);
+    tools_release(lock, &waiter->grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
 /* Until it is had, whatever the store does meanwhile. */
-static void *persist(void *arg) {
+static void *go_on(void *arg) {
     struct tools_waiter *waiter = arg;
     do {
-        waiter->status = lock_acquire(waiter->lock, waiter->key, waiter->deadline_ns, NULL, &waiter->grant);
+        waiter->status =
+            lock_acquire(waiter->lock, waiter->key, waiter->deadline_ns, waiter->cancel, &waiter->grant);
     } while (waiter->status == LOCK_UNAVAILABLE || waiter->status == LOCK_UNKNOWN);
     waiter->done = true;
     return NULL;
 }
 
-static void wait_and_persist(struct tools_waiter *waiter, struct lock *lock, const char *key) {
-    *waiter =
-        (struct tools_waiter){.lock = lock, .key = key, .deadline_ns = tools_in_ms(lock, 3LL * PATIENCE_MS)};
-    CHECK_INT(pthread_create(&waiter->thread, NULL, persist, waiter), 0);
+static struct tools_waiter *persist(struct lock *lock, const char *key) {
+    return tools_wait_by(go_on, lock, key, 3LL * PATIENCE_MS, NULL);
 }
 
 /* The store stands still for longer than the leases live. */
@@ -412,19 +407,18 @@ static void the_store_is_paused(void) {
     begin();
     struct lock *holder = open_lock("ttl=1000"), *other = open_lock("ttl=1000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    wait_and_persist(&waiter, other, "a");
+    struct tools_waiter *waiter = persist(other, "a");
     etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_tools_pause(&etcd);
     int64_t paused_ms = harness_now_ms();
     tools_check_status(lock_release(holder, &held), LOCK_UNKNOWN);
     while (harness_now_ms() - paused_ms < LEASE_MS + 300)
         harness_pause_ms(10);
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     etcd_resume(&etcd);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
-    lock_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
+    lock_release(other, &waiter->grant);
     etcd_tools_wait_for_queue(&etcd, "a", 0);
     held = tools_acquire(holder, "a");
     tools_release(holder, &held);
@@ -443,15 +437,14 @@ static void compacted(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     etcd_tools_wait_for_queue(&etcd, "a", 2);
     for (int i = 0; i < 3; i++)
         compact();
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     tools_release(holder, &held);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -462,18 +455,17 @@ static void compacted_while_deaf(void) {
     struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
     for (int i = 0; i < 2; i++) {
         struct lock_grant held = tools_acquire(holder, "a");
-        struct tools_waiter waiter;
-        wait_and_persist(&waiter, other, "a");
+        struct tools_waiter *waiter = persist(other, "a");
         etcd_tools_wait_for_queue(&etcd, "a", 2);
         harness_pause_ms(100); /* it watches */
         proxy_set(proxy, PROXY_REFUSE, 0, NULL);
         tools_release(holder, &held);
         compact();
         compact();
-        CHECK(!waiter.done);
+        CHECK(!waiter->done);
         proxy_set(proxy, PROXY_PASS, 0, NULL);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
-        tools_release(other, &waiter.grant);
+        tools_check_status(tools_join(waiter), LOCK_OK);
+        tools_release(other, &waiter->grant);
         etcd_tools_wait_for_queue(&etcd, "a", 0);
     }
 }
@@ -484,22 +476,21 @@ static void killed_while_waiting(void) {
     struct proxy *proxy = proxy_start(etcd.port);
     struct lock *holder = open_lock("ttl=60000"), *other = etcd_tools_open_by(proxy, "ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    wait_and_persist(&waiter, other, "a");
+    struct tools_waiter *waiter = persist(other, "a");
     etcd_tools_wait_for_queue(&etcd, "a", 2);
     etcd_kill(&etcd);
     etcd_restart(&etcd);
     harness_pause_ms(100);
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     proxy_set(proxy, PROXY_REFUSE, 0, NULL); /* and is away again when the waiter becomes the first */
     CHECK(lock_remaining_ns(holder, &held) > 0);
     tools_release(holder, &held);
     etcd_kill(&etcd);
     etcd_restart(&etcd);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
+    tools_release(other, &waiter->grant);
     etcd_tools_wait_for_queue(&etcd, "a", 0);
 }
 
@@ -529,16 +520,16 @@ static void not_there(void) {
 /* Many threads, and a store that stops answering: they fail together, not one after the other. */
 static void all_fail_at_once(void) {
     enum { THREADS = 100 };
-    static struct tools_waiter waiters[THREADS];
+    static struct tools_waiter *waiters[THREADS];
     begin();
     struct lock *fresh = open_lock("ttl=4000"), *used = open_lock("ttl=4000");
     struct lock_grant grant = tools_acquire(used, "a");
     etcd_tools_pause(&etcd);
     int64_t began_ms = harness_now_ms();
     for (int i = 0; i < THREADS; i++)
-        tools_wait(&waiters[i], i % 2 ? fresh : used, harness_format("%d", i), 50, NULL);
+        waiters[i] = tools_wait(i % 2 ? fresh : used, harness_format("%d", i), 50, NULL);
     for (int i = 0; i < THREADS; i++) {
-        enum lock_status status = tools_join(&waiters[i]);
+        enum lock_status status = tools_join(waiters[i]);
         CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
     }
     if (harness_now_ms() - began_ms > 15000) /* a call takes half a second, and each makes a few */

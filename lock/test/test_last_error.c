@@ -46,17 +46,16 @@ static void check_cancelled(const char *url, int port) {
     struct proxy *proxy = proxy_start(port);
     struct lock *lock = open_lock(url, proxy_port(proxy));
     struct lock_cancel *cancel = lock_cancel_new();
-    struct tools_waiter waiter;
     struct lock_metrics metrics;
     struct lock_grant grant = tools_acquire(lock, "k");
     char before[sizeof last];
     tools_release(lock, &grant);
     snprintf(before, sizeof before, "%s", last_error(lock)); /* it may have taken time to connect */
     proxy_set(proxy, PROXY_DELAY, 200, NULL);
-    tools_wait(&waiter, lock, "k", PATIENCE_MS, cancel);
+    struct tools_waiter *waiter = tools_wait(lock, "k", PATIENCE_MS, cancel);
     harness_pause_ms(50); /* what is asked is in flight, as a rule */
     lock_cancel(cancel);
-    tools_join(&waiter);
+    tools_join(waiter);
     CHECK_STR(last_error(lock), before);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     lock_acquire(lock, "another", tools_in_ms(lock, PATIENCE_MS), cancel, &grant);

@@ -472,15 +472,12 @@ static void cancelled_among_several(void) {
                                           .release = release_slowly,
                                           .withdraw = withdraw};
     open_several(&backend);
-    struct tools_waiter waiter = {.deadline_ns = tools_in_ms(&lock, PATIENCE_MS),
-                                  .cancel = lock_cancel_new()};
-    CHECK_INT(pthread_create(&waiter.thread, NULL, acquire_several, &waiter), 0);
+    struct tools_waiter *waiter = tools_wait_by(acquire_several, &lock, NULL, PATIENCE_MS, NULL);
     CHECK(harness_wait(all_are_asked_for, NULL, PATIENCE_MS));
-    lock_cancel(waiter.cancel);
-    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    lock_cancel(waiter->cancel);
+    tools_check_status(tools_join(waiter), LOCK_CANCELLED);
     CHECK_INT(asked_to_release, 0);
     CHECK(harness_wait(is_withdrawn, &(int){SEVERAL}, PATIENCE_MS)); /* and the attempt */
-    lock_cancel_free(waiter.cancel);
 }
 
 /* A slow store does not delay a call for several keys by its slowness times their number. */

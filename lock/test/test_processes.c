@@ -292,19 +292,18 @@ static void gone_waiter(void) {
     for (int i = 0; i < 2; i++) {
         struct lock_grant held = tools_acquire(lock, "a");
         struct proc proc;
-        struct tools_waiter waiter;
         start(&proc, "holder", kind->url(1000), NULL, NULL, NULL, NULL);
         kind->wait_for_line("a", 1);
-        tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+        struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
         kind->wait_for_line("a", 2);
         proc_kill(&proc, i ? SIGKILL : SIGSTOP);
         if (i)
             exit_of(&proc);
         lock_extend(lock, &held);
         tools_release(lock, &held);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
-        CHECK(waiter.grant.fence > held.fence);
-        tools_release(other, &waiter.grant);
+        tools_check_status(tools_join(waiter), LOCK_OK);
+        CHECK(waiter->grant.fence > held.fence);
+        tools_release(other, &waiter->grant);
         if (!i)
             proc_kill(&proc, SIGKILL);
         if (!i)

@@ -67,12 +67,11 @@ static void unknown_is_taken_back(void) {
     struct lock *lock = open_by(proxy, "ttl=60000");
     struct lock_grant grant = tools_acquire(lock, "a");
     tools_release(lock, &grant);
-    struct tools_waiter waiter;
     proxy_set(proxy, PROXY_DELAY, 60000, "EVALSHA");
-    tools_wait(&waiter, lock, "a", 100, NULL);
+    struct tools_waiter *waiter = tools_wait(lock, "a", 100, NULL);
     CHECK(harness_wait(is_given, NULL, PATIENCE_MS));
     proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    tools_check_status(tools_join(&waiter), LOCK_UNKNOWN);
+    tools_check_status(tools_join(waiter), LOCK_UNKNOWN);
     harness_pause_ms(300); /* the first tries are in vain */
     CHECK(is_given(NULL));
     proxy_set(proxy, PROXY_PASS, 0, NULL);
@@ -103,17 +102,16 @@ static void gone_while_waiting(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     redis_kill(&redis);
     redis_restart(&redis);
     tools_wait_for_queue(&redis, "a", 1);
-    CHECK(!waiter.done);
+    CHECK(!waiter->done);
     tools_check_status(lock_release(holder, &held), LOCK_OK);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
+    tools_release(other, &waiter->grant);
 }
 
 /* ---- a master that becomes a replica ---- */
@@ -157,12 +155,11 @@ static void listens_where_it_asks(void) {
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=60000"), *holder = open_by(proxy, "ttl=60000");
     struct lock_grant grant = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     tools_release(holder, &grant);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(lock, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(lock, &waiter->grant);
     CHECK(!hears_nobody(&redis));
     redis_command(&redis, "REPLICAOF", "127.0.0.1", harness_format("%d", next.port), NULL);
     proxy_point(proxy, next.port);
@@ -170,12 +167,12 @@ static void listens_where_it_asks(void) {
     CHECK(harness_wait(hears_nobody, &redis, PATIENCE_MS));
     struct lock *other = tools_open(NULL, tools_redis_url(next.port, "ttl=60000"));
     grant = tools_acquire(other, "a");
-    tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+    waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&next, "a", 1);
     CHECK(!hears_nobody(&next));
     tools_release(other, &grant);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(lock, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(lock, &waiter->grant);
 }
 
 static void scripts_flushed(void) {
@@ -303,8 +300,7 @@ static void several_that_take_long(void) {
     struct lock *lock = open_lock("ttl=400"), *other = open_lock("ttl=60000");
     const char *const keys[] = {"a", "b"};
     struct lock_grant grants[2], held = tools_acquire(other, "b");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "b", 900, NULL); /* keeps it busy in the end too */
+    struct tools_waiter *waiter = tools_wait(other, "b", 900, NULL); /* keeps it busy in the end too */
     pthread_t thread;
     struct late_release late = {.lock = other, .grant = held, .after_ms = 1000};
     CHECK_INT(pthread_create(&thread, NULL, release_late, &late), 0);
@@ -316,7 +312,7 @@ static void several_that_take_long(void) {
     }
     tools_check_status(lock_release_all(lock, grants, 2), LOCK_OK);
     pthread_join(thread, NULL);
-    tools_check_status(tools_join(&waiter), LOCK_TIMEOUT);
+    tools_check_status(tools_join(waiter), LOCK_TIMEOUT);
 }
 
 /* Of a grant that is released again. */

@@ -67,16 +67,15 @@ static void waited_for(void) {
     redis_cluster_flush(&cluster);
     struct lock *lock = tools_open(NULL, url), *other = tools_open(NULL, url);
     struct lock_grant first = tools_acquire(lock, "b");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "b", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "b", PATIENCE_MS, NULL);
     tools_wait_for_queue(holder_of("b"), "b", 1);
     struct move move = begin_move("b");
     CHECK(move_keys(&move));
     redis_cluster_end_move(&cluster, move.tag, move.to);
     tools_release(lock, &first);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > first.fence);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > first.fence);
+    tools_release(other, &waiter->grant);
 }
 
 /* A free lock has keys that do not exist (TRYAGAIN): nobody gets it while its slot moves, and who waits gets
@@ -91,13 +90,12 @@ static void split(void) {
     char error[LOCK_ERROR_SIZE];
     lock_last_error(lock, error, sizeof error);
     CHECK_HAS(error, "TRYAGAIN");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, lock, "c", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(lock, "c", PATIENCE_MS, NULL);
     CHECK(move_keys(&move));
     redis_cluster_end_move(&cluster, move.tag, move.to);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > first.fence);
-    tools_release(lock, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > first.fence);
+    tools_release(lock, &waiter->grant);
 }
 
 /* Whatever a key looks like, all that the store has of its lock is in one slot, and a waiter is woken by it.
@@ -109,15 +107,14 @@ static void odd_keys(void) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct lock_grant first = tools_acquire(lock, keys[i]);
         tools_check_held(other, keys[i]);
-        struct tools_waiter waiter;
-        tools_wait(&waiter, other, keys[i], PATIENCE_MS, NULL);
+        struct tools_waiter *waiter = tools_wait(other, keys[i], PATIENCE_MS, NULL);
         while (redis_count(":line") == 0)
             harness_pause_ms(1);
         tools_release(lock, &first);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
-        CHECK(waiter.grant.fence > first.fence);
-        tools_check_status(lock_extend(other, &waiter.grant), LOCK_OK);
-        tools_release(other, &waiter.grant);
+        tools_check_status(tools_join(waiter), LOCK_OK);
+        CHECK(waiter->grant.fence > first.fence);
+        tools_check_status(lock_extend(other, &waiter->grant), LOCK_OK);
+        tools_release(other, &waiter->grant);
         CHECK_INT(redis_count("}"), 0);
         CHECK_INT(redis_count(":fence"), (int)i + 1); /* no two have one name */
     }
@@ -194,12 +191,11 @@ static void forgotten(void) {
     const char *named = harness_format("redis-cluster://127.0.0.1:%d", pair.server[1].port);
     struct lock *locks[] = {tools_open(NULL, named), tools_open(NULL, named)};
     struct lock_grant first = tools_acquire(locks[0], "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, locks[1], "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(locks[1], "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&pair.server[0], "a", 1); /* by then it is subscribed */
     tools_release(locks[0], &first);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(locks[1], &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(locks[1], &waiter->grant);
     CHECK(count_clients() > 2);
     CHECK_STR(redis_command(&pair.server[1], "CLUSTER", "FAILOVER", NULL), "OK");
     CHECK(harness_wait(is_master, &pair.server[1], PATIENCE_MS));

@@ -61,14 +61,13 @@ static void no_trace(void) {
     struct lock *holder = open_lock(""), *other = open_lock("");
     struct lock_cancel *cancel = lock_cancel_new();
     struct lock_grant held = tools_acquire(holder, "a"), grant;
-    struct tools_waiter waiter;
     tools_check_status(lock_acquire(other, "a", tools_in_ms(other, 200), NULL, &grant), LOCK_TIMEOUT);
     CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
-    tools_wait(&waiter, other, "a", PATIENCE_MS, cancel);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, cancel);
     tools_wait_for_queue(&redis, "a", 1);
     CHECK(redis_integer(&redis, "PTTL", "lock:{a}:line", NULL) > 0); /* should all its processes die */
     lock_cancel(cancel);
-    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    tools_check_status(tools_join(waiter), LOCK_CANCELLED);
     CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
     tools_release(holder, &held);
     tools_check_no_trace(&redis, "a");
@@ -117,20 +116,20 @@ static void in_turn_among_processes(void) {
     begin();
     struct lock *holder = open_lock("");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiters[MANY];
+    struct tools_waiter *waiters[MANY];
     for (int i = 0; i < MANY; i++) {
-        tools_wait(&waiters[i], open_lock(""), "a", PATIENCE_MS, NULL);
+        waiters[i] = tools_wait(open_lock(""), "a", PATIENCE_MS, NULL);
         tools_wait_for_queue(&redis, "a", i + 1);
     }
     uint64_t fence = held.fence;
     tools_release(holder, &held);
     for (int i = 0; i < MANY; i++) {
-        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
-        CHECK(waiters[i].grant.fence > fence);
-        fence = waiters[i].grant.fence;
+        tools_check_status(tools_join(waiters[i]), LOCK_OK);
+        CHECK(waiters[i]->grant.fence > fence);
+        fence = waiters[i]->grant.fence;
         for (int k = i + 1; k < MANY; k++)
-            CHECK(!waiters[k].done);
-        tools_release(waiters[i].lock, &waiters[i].grant);
+            CHECK(!waiters[k]->done);
+        tools_release(waiters[i]->lock, &waiters[i]->grant);
     }
     tools_check_no_trace(&redis, "a");
 }
@@ -142,21 +141,20 @@ static void after_a_dead_holder(void) {
     struct lock *holder = open_lock("ttl=60000"), *first = open_lock("ttl=60000"),
                 *other = open_lock("ttl=60000");
     struct lock_grant grant = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(first, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "DEL", "lock:{a}", NULL);
     tools_check_status(lock_try(other, "a", &grant), LOCK_BUSY);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(first, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(first, &waiter->grant);
     for (int i = 0; i < 2; i++) { /* it asks by itself once it is in the list */
         grant = tools_acquire(other, "a");
-        tools_wait(&waiter, first, "a", PATIENCE_MS, NULL);
+        waiter = tools_wait(first, "a", PATIENCE_MS, NULL);
         tools_wait_for_queue(&redis, "a", 1);
         redis_command(&redis, "DEL", "lock:{a}", NULL);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
+        tools_check_status(tools_join(waiter), LOCK_OK);
         CHECK_STR(redis_command(&redis, "EXISTS", "lock:{a}:line", NULL), "0");
-        tools_release(first, &waiter.grant);
+        tools_release(first, &waiter->grant);
         lock_release(other, &grant);
     }
 }
@@ -172,21 +170,20 @@ static void the_dead_and_the_gone(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
     char gone[LOCK_OWNER_SIZE];
     struct proc all; /* a subscriber by pattern is no waiting process */
     const char *argv[] = {"redis-cli", "-p", harness_format("%d", redis.port), "PSUBSCRIBE", "*", NULL};
     proc_spawn(&all, argv, NULL, harness_format("%s/psubscribe.log", harness_dir()));
     CHECK(harness_wait(hears_everything, NULL, PATIENCE_MS));
     redis_command(&redis, "RPUSH", "lock:{a}:line", harness_repeat('d', LOCK_OWNER_SIZE - 1), NULL);
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 2);
     tools_release(holder, &held);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    memcpy(gone, waiter.grant.owner, sizeof gone);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    memcpy(gone, waiter->grant.owner, sizeof gone);
     memset(gone + 16, 'f', 16);
     redis_command(&redis, "RPUSH", "lock:{a}:line", gone, NULL);
-    tools_release(other, &waiter.grant);
+    tools_release(other, &waiter->grant);
     held = tools_acquire(holder, "a");
     tools_release(holder, &held);
     tools_check_no_trace(&redis, "a");
@@ -206,14 +203,13 @@ static void deaf(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "CLIENT", "KILL", "TYPE", "pubsub", NULL);
     CHECK(harness_wait(hears_nobody, NULL, PATIENCE_MS));
     tools_release(holder, &held);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
     CHECK(harness_wait(hears_somebody, NULL, PATIENCE_MS));
     tools_check_no_trace(&redis, "a");
 }
@@ -223,17 +219,16 @@ static void lost_message(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     redis_command(&redis, "EVAL",
                   "redis.call('INCRBY', KEYS[2], 16)"
                   "return redis.call('SET', KEYS[1], redis.call('LPOP', KEYS[3]), 'PX', 60000)",
                   "3", "lock:{a}", "lock:{a}:fence", "lock:{a}:line", NULL);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
     tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
-    tools_release(other, &waiter.grant);
+    tools_release(other, &waiter->grant);
     tools_check_no_trace(&redis, "a");
 }
 
@@ -250,20 +245,20 @@ static void a_hundred_wait(void) {
     begin();
     struct lock *holder = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a");
-    static struct tools_waiter waiters[MANY];
+    static struct tools_waiter *waiters[MANY];
     for (int i = 0; i < MANY; i++)
-        tools_wait(&waiters[i], open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
+        waiters[i] = tools_wait(open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", MANY);
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
     int64_t began_ms = harness_now_ms();
     tools_release(holder, &held);
     for (int left = MANY; left > 0;) {
         for (int i = 0; i < MANY; i++) {
-            if (!waiters[i].done || !waiters[i].lock)
+            if (!waiters[i]->done || !waiters[i]->lock)
                 continue;
-            tools_check_status(tools_join(&waiters[i]), LOCK_OK);
-            tools_release(waiters[i].lock, &waiters[i].grant);
-            waiters[i].lock = NULL;
+            tools_check_status(tools_join(waiters[i]), LOCK_OK);
+            tools_release(waiters[i]->lock, &waiters[i]->grant);
+            waiters[i]->lock = NULL;
             left--;
         }
     }

@@ -147,15 +147,14 @@ static void told_in_time(void) {
     begin();
     struct lock *lock = open_lock("ttl=2400");
     struct lock_grant grant = tools_acquire(lock, "a");
-    struct tools_waiter next;
-    tools_wait(&next, lock, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *next = tools_wait(lock, "a", PATIENCE_MS, NULL);
     redis_pause(&redis);
     CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
     redis_resume(&redis);
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
-    tools_check_status(tools_join(&next), LOCK_OK);
+    tools_check_status(tools_join(next), LOCK_OK);
     CHECK(lock_now_ns(lock) >= grant.deadline_ns);
-    tools_release(lock, &next.grant);
+    tools_release(lock, &next->grant);
 }
 
 static int64_t now_ns(void *ctx) {

@@ -112,13 +112,12 @@ static void longest_names(void) {
     struct lock *holder = open_lock(harness_format("/%s", chroot));
     struct lock *other = open_lock(harness_format("/%s", chroot));
     struct lock_grant grant = tools_acquire(holder, key);
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, key, PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, key, PATIENCE_MS, NULL);
     wait_for_nodes(path, 2);
     tools_check_status(lock_extend(holder, &grant), LOCK_OK);
     tools_release(holder, &grant);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
     refuse(harness_format("//h/%sr", chroot), "the path is too long");
 }
 
@@ -205,15 +204,14 @@ static void nothing_is_left(void) {
     struct lock *lock = open_lock(""), *other = open_lock("");
     struct lock_grant held = tools_acquire(lock, "left"), grant;
     struct lock_cancel *cancel = lock_cancel_new();
-    struct tools_waiter waiter;
     tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
     CHECK_INT(count_nodes("/lock/left"), 1);
     tools_check_status(lock_acquire(other, "left", tools_in_ms(other, 30), NULL, &grant), LOCK_TIMEOUT);
     CHECK_INT(count_nodes("/lock/left"), 1);
-    tools_wait(&waiter, other, "left", PATIENCE_MS, cancel);
+    struct tools_waiter *waiter = tools_wait(other, "left", PATIENCE_MS, cancel);
     wait_for_nodes("/lock/left", 2);
     lock_cancel(cancel);
-    tools_check_status(tools_join(&waiter), LOCK_CANCELLED);
+    tools_check_status(tools_join(waiter), LOCK_CANCELLED);
     CHECK_INT(count_nodes("/lock/left"), 1);
     tools_release(lock, &held);
     CHECK_INT(count_nodes("/lock/left"), 0);
@@ -234,13 +232,12 @@ static void watches_are_shared(void) {
     size_t before = mallinfo2().uordblks;
     time_out(other, "w", 100);
     CHECK(mallinfo2().uordblks < before + 10000); /* nothing, where a sanitizer has its own malloc */
-    struct tools_waiter waiter;
-    tools_wait(&waiter, other, "w", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "w", PATIENCE_MS, NULL);
     wait_for_nodes("/lock/w", 2);
     CHECK_HAS(zookeeper_ask(&server, "wchs"), "1 connections watching 1 paths");
     tools_release(lock, &held);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    tools_release(other, &waiter.grant);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(other, &waiter->grant);
 }
 
 static long count_sessions(void) {
@@ -302,26 +299,26 @@ enum { CROWD = 6 };
 /* Each watches the one before it: a release wakes one. */
 static void no_herd(void) {
     struct lock *locks[CROWD];
-    struct tools_waiter waiters[CROWD];
+    struct tools_waiter *waiters[CROWD];
     for (int i = 0; i < CROWD; i++)
         locks[i] = open_lock("");
     struct lock_grant held = tools_acquire(locks[0], "herd");
     uint64_t fence = held.fence;
     for (int i = 1; i < CROWD; i++) {
-        tools_wait(&waiters[i], locks[i], "herd", PATIENCE_MS, NULL);
+        waiters[i] = tools_wait(locks[i], "herd", PATIENCE_MS, NULL);
         wait_for_nodes("/lock/herd", i + 1);
     }
     wait_for_watches(harness_format("%d connections watching %d paths\nTotal watches:%d", CROWD - 1,
                                     CROWD - 1, CROWD - 1));
     tools_release(locks[0], &held);
     for (int i = 1; i < CROWD; i++) {
-        tools_check_status(tools_join(&waiters[i]), LOCK_OK);
+        tools_check_status(tools_join(waiters[i]), LOCK_OK);
         for (int k = i + 1; k < CROWD; k++)
-            CHECK(!waiters[k].done);
-        CHECK(waiters[i].grant.fence > fence);
-        fence = waiters[i].grant.fence;
+            CHECK(!waiters[k]->done);
+        CHECK(waiters[i]->grant.fence > fence);
+        fence = waiters[i]->grant.fence;
         wait_for_watches(harness_format("%d paths\nTotal watches:%d", CROWD - 1 - i, CROWD - 1 - i));
-        tools_release(locks[i], &waiters[i].grant);
+        tools_release(locks[i], &waiters[i]->grant);
     }
 }
 
@@ -331,21 +328,20 @@ static void gone_between(void) {
     for (int i = 0; i < 3; i++)
         locks[i] = open_lock("");
     struct lock_cancel *cancel = lock_cancel_new();
-    struct tools_waiter first, second;
     struct lock_grant held = tools_acquire(locks[0], "between");
-    tools_wait(&first, locks[1], "between", PATIENCE_MS, cancel);
+    struct tools_waiter *first = tools_wait(locks[1], "between", PATIENCE_MS, cancel);
     wait_for_nodes("/lock/between", 2);
-    tools_wait(&second, locks[2], "between", PATIENCE_MS, NULL);
+    struct tools_waiter *second = tools_wait(locks[2], "between", PATIENCE_MS, NULL);
     wait_for_nodes("/lock/between", 3);
     wait_for_watches("2 connections watching 2 paths");
     lock_cancel(cancel);
-    tools_check_status(tools_join(&first), LOCK_CANCELLED);
+    tools_check_status(tools_join(first), LOCK_CANCELLED);
     wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
-    CHECK(!second.done);
+    CHECK(!second->done);
     CHECK_INT(count_nodes("/lock/between"), 2);
     tools_release(locks[0], &held);
-    tools_check_status(tools_join(&second), LOCK_OK);
-    tools_release(locks[2], &second.grant);
+    tools_check_status(tools_join(second), LOCK_OK);
+    tools_release(locks[2], &second->grant);
     lock_cancel_free(cancel);
 }
 

@@ -73,20 +73,19 @@ static void lost_hand_over(void) {
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
     for (int cut = 0; cut < 4; cut++) {
-        struct tools_waiter waiter;
         struct lock_metrics metrics;
         struct lock_grant grant = tools_acquire(lock, "a");
-        tools_wait(&waiter, lock, "a", PATIENCE_MS, NULL);
+        struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
         do
             lock_read_metrics(lock, &metrics);
         while (metrics.waiting == 0);
         proxy_set(proxy, PROXY_CUT, cut * 20, "/lock/a");
         tools_release(lock, &grant);
-        tools_check_status(tools_join(&waiter), LOCK_OK);
+        tools_check_status(tools_join(waiter), LOCK_OK);
         CHECK_INT(proxy_faults(proxy), cut + 1);
-        CHECK(waiter.grant.fence > grant.fence);
-        check_one_node(&waiter.grant);
-        tools_release(lock, &waiter.grant);
+        CHECK(waiter->grant.fence > grant.fence);
+        check_one_node(&waiter->grant);
+        tools_release(lock, &waiter->grant);
     }
 }
 
@@ -181,26 +180,26 @@ static void over_while_waiting(void) {
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=60000");
     struct lock_grant held = tools_acquire(other, "a");
-    struct tools_waiter waiter;
+    struct tools_waiter *waiter = NULL;
     for (int i = 0; i < 2; i++) {
-        tools_wait(&waiter, lock, "a", 60000, NULL);
+        waiter = tools_wait(lock, "a", 60000, NULL);
         wait_for_nodes(2);
         proxy_set(proxy, PROXY_REFUSE, 0, NULL);
         for (bool gone = false; !gone; gone = count_nodes() == 1)
             still_held(other, &held);
         proxy_set(proxy, PROXY_PASS, 0, NULL);
-        while (count_nodes() < 2 && !waiter.done)
+        while (count_nodes() < 2 && !waiter->done)
             still_held(other, &held);
         tools_release(other, &held);
-        if (tools_join(&waiter) == LOCK_OK)
+        if (tools_join(waiter) == LOCK_OK)
             break;
-        tools_check_status(waiter.status, LOCK_UNAVAILABLE); /* it was away for a second: too long */
+        tools_check_status(waiter->status, LOCK_UNAVAILABLE); /* it was away for a second: too long */
         held = tools_acquire(other, "a");
     }
-    tools_check_status(waiter.status, LOCK_OK);
-    CHECK(waiter.grant.fence > held.fence);
-    check_one_node(&waiter.grant);
-    tools_release(lock, &waiter.grant);
+    tools_check_status(waiter->status, LOCK_OK);
+    CHECK(waiter->grant.fence > held.fence);
+    check_one_node(&waiter->grant);
+    tools_release(lock, &waiter->grant);
 }
 
 /* ---- servers that go ---- */
@@ -223,9 +222,8 @@ static void restarted(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), ""), *other = open_by(proxy_port(proxy), "");
-    struct tools_waiter waiter;
     struct lock_grant grant = tools_acquire(lock, "a");
-    tools_wait(&waiter, other, "a", PATIENCE_MS, NULL);
+    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
     wait_for_nodes(2);
     zookeeper_kill(&server);
     CHECK(lock_remaining_ns(lock, &grant) > 0);
@@ -233,12 +231,12 @@ static void restarted(void) {
     restart_behind(proxy);
     void *args[] = {lock, &grant};
     CHECK(harness_wait(extends, args, PATIENCE_MS));
-    CHECK(!waiter.done || waiter.status != LOCK_OK);
+    CHECK(!waiter->done || waiter->status != LOCK_OK);
     tools_release(lock, &grant);
-    if (tools_join(&waiter) != LOCK_OK)
-        waiter.grant = take_in_the_end(other, "a");
-    CHECK(waiter.grant.fence > grant.fence);
-    tools_release(other, &waiter.grant);
+    if (tools_join(waiter) != LOCK_OK)
+        waiter->grant = take_in_the_end(other, "a");
+    CHECK(waiter->grant.fence > grant.fence);
+    tools_release(other, &waiter->grant);
 }
 
 static _Atomic int lost_times;

@@ -80,10 +80,9 @@ void tools_check_held(struct lock *lock, const char *key) {
 }
 
 struct lock_grant tools_acquire_elsewhere(struct lock *lock, const char *key) {
-    struct tools_waiter waiter;
-    tools_wait(&waiter, lock, key, PATIENCE_MS, NULL);
-    tools_check_status(tools_join(&waiter), LOCK_OK);
-    return waiter.grant;
+    struct tools_waiter *waiter = tools_wait(lock, key, PATIENCE_MS, NULL);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    return waiter->grant;
 }
 
 static void *wait_for_it(void *arg) {
@@ -94,15 +93,43 @@ static void *wait_for_it(void *arg) {
     return NULL;
 }
 
-void tools_wait(struct tools_waiter *waiter, struct lock *lock, const char *key, int64_t ms,
-                struct lock_cancel *cancel) {
-    *waiter = (struct tools_waiter){
-        .lock = lock, .key = key, .deadline_ns = tools_in_ms(lock, ms), .cancel = cancel};
-    CHECK_INT(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+static void free_cancel(void *cancel) {
+    lock_cancel_free(cancel);
+}
+
+static struct lock_cancel *new_cancel(void) {
+    struct lock_cancel *cancel = lock_cancel_new();
+    harness_defer(free_cancel, cancel);
+    return cancel;
+}
+
+static void leave(void *arg) {
+    struct tools_waiter *waiter = arg;
+    if (waiter->joined)
+        return;
+    lock_cancel(waiter->cancel);
+    tools_join(waiter);
+}
+
+struct tools_waiter *tools_wait(struct lock *lock, const char *key, int64_t ms, struct lock_cancel *cancel) {
+    return tools_wait_by(wait_for_it, lock, key, ms, cancel);
+}
+
+struct tools_waiter *tools_wait_by(void *(*thread)(void *waiter), struct lock *lock, const char *key,
+                                   int64_t ms, struct lock_cancel *cancel) {
+    struct tools_waiter *waiter = harness_alloc(sizeof *waiter);
+    *waiter = (struct tools_waiter){.lock = lock,
+                                    .key = key,
+                                    .deadline_ns = tools_in_ms(lock, ms),
+                                    .cancel = cancel ? cancel : new_cancel()};
+    CHECK_INT(pthread_create(&waiter->thread, NULL, thread, waiter), 0);
+    harness_defer(leave, waiter);
+    return waiter;
 }
 
 enum lock_status tools_join(struct tools_waiter *waiter) {
     pthread_join(waiter->thread, NULL);
+    waiter->joined = true;
     return waiter->status;
 }
 

@@ -24,9 +24,11 @@ void tools_check_free(struct lock *lock, const char *key);
 /* Tried by another thread. */
 void tools_check_held(struct lock *lock, const char *key);
 
-/* A thread that waits for a key, and keeps what it got. */
+/* A thread that waits for a key, and keeps what it got. If the test ends before it was joined, its wait is
+ * cancelled: the lock can be closed. */
 struct tools_waiter {
     pthread_t thread;
+    bool joined;
     struct lock *lock;
     const char *key;
     int64_t deadline_ns;
@@ -36,8 +38,11 @@ struct tools_waiter {
     _Atomic bool done;
 };
 
-void tools_wait(struct tools_waiter *waiter, struct lock *lock, const char *key, int64_t ms,
-                struct lock_cancel *cancel);
+/* `cancel` may be NULL. The test owns the waiter. */
+struct tools_waiter *tools_wait(struct lock *lock, const char *key, int64_t ms, struct lock_cancel *cancel);
+/* The same with a thread of the caller's own, which gets the waiter and waits with its `cancel`. */
+struct tools_waiter *tools_wait_by(void *(*thread)(void *waiter), struct lock *lock, const char *key,
+                                   int64_t ms, struct lock_cancel *cancel);
 enum lock_status tools_join(struct tools_waiter *waiter);
 
 /* Waits until so many owners wait for `key` in the Redis. */
