@@ -170,6 +170,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     purchase->inventory = inventory;
     purchase->in = NULL;
     purchase->read = NULL;
+    purchase->history = 0;
     uint64_t waiting = inventory->metrics->waiting;
     metric_add(&inventory->metrics->waiting, 1);
     if (waiting >= (uint64_t)inventory->config.queue_max) {

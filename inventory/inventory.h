@@ -227,6 +227,7 @@ struct inventory_purchase {
     int64_t sent_ms; /* by this process's clock, when it was sent last */
     int64_t deadline_ms;
     struct client_read *read;
+    unsigned history; /* of the server that answers over a connection of its own; 0: the store knows */
 };
 
 /* What is stored of an idempotency key: 128 bits of BLAKE2b of user, NUL and key, in base64url, 22

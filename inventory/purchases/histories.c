@@ -21,6 +21,7 @@
 enum {
     REACH_MS = 2000,
     AGAIN_MS = 100,
+    SHOWING_MS = 1000,
     INDEX_AT_ONCE = 256,
     ASK_MS = 500,
     HEARD_MS = 2000,
@@ -136,16 +137,20 @@ static bool lacks_forgotten(struct inventory *inventory) {
     return lacks;
 }
 
-/* Of a history that this inventory never saw each one may be what it goes on from, if its server is away. */
-static void note_followed(struct inventory *inventory, const struct server *server) {
+/* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
+ * False: none of them is. */
+static bool note_followed(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const char *id = redis_history(server->redis)->before;
-    bool known = putback_history(putback, id);
+    bool known = putback_history(putback, id), any = false;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        history->is_followed |= strcmp(history->id, id) == 0 || history->number == server->history ||
-                                (*id && !known && !is_up(inventory, history));
+        bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
+                           (*id && !known && !is_up(inventory, history));
+        history->is_followed |= is_followed;
+        any |= is_followed;
     }
+    return any;
 }
 
 /* NULL when out of memory. */
@@ -156,7 +161,7 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
-    note_followed(inventory, server);
+    history->follows = note_followed(inventory, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
@@ -202,24 +207,36 @@ static void note_reached(struct inventory *inventory, struct history *history, c
     history->last = false;
     if (history->state == HISTORY_DONE) {
         history->state = HISTORY_NEW;
-        history->may_end_early = false; /* who was noted as living has shown what it had by then */
+        /* Who was noted as living has shown what it had by then. */
+        history->may_end_early = false;
+        history->follows = inventory->putback.sold_in != history->number;
     }
 }
 
+/* Who shows a long list is waited for while he does, if it does not take too long. */
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
-    bool good = value && redis_value_count(value) == 2 && !history->is_late;
+    bool good = value && redis_value_count(value) == 3 && !history->is_late;
     history->asking = history->is_late = false;
     history->silent = good ? redis_value_integer(redis_value_at(value, 0), -1) : -1;
     history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
+    bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
+    if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
+        history->rests_ms = history->asked_ms;
 }
 
 static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
-    if (history->asking || inventory_now_ms(inventory) < history->asked_ms + AGAIN_MS)
+    bool runs = history->state == HISTORY_RUNS;
+    int64_t again_ms = history->asked_ms + (runs ? SHOWING_MS : AGAIN_MS);
+    if (history->asking || inventory_now_ms(inventory) < again_ms)
         return;
     history->asking = true;
     history->asked_ms = inventory_now_ms(inventory);
-    rest_shown(inventory, server, history->id, history->is_short, on_asked, history);
+    rest_tell(inventory, server, history->id, history->follows,
+              runs                ? REST_SHOWING
+              : history->is_short ? REST_AGAIN
+                                  : REST_DONE,
+              on_asked, history);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
@@ -241,23 +258,27 @@ static bool lacks_others(const struct history *history) {
 }
 
 static bool is_over(const struct inventory *inventory, const struct history *history) {
-    int64_t over_ms = inventory_now_ms(inventory) - history->reached_ms - rest_ms(inventory);
-    bool unknown = history->last && history->may_end_early && history->again < 0;
-    return over_ms >= (lacks_others(history) || unknown ? REACH_MS : 0) ||
-           (history->may_end_early && history->silent == 0 && !lacks_others(history));
+    int64_t now_ms = inventory_now_ms(inventory);
+    int64_t since_ms = history->rests_ms > history->reached_ms ? history->rests_ms : history->reached_ms;
+    if (lacks_others(history) || (history->last && history->again < 0))
+        return now_ms >= since_ms + rest_ms(inventory) + REACH_MS && now_ms >= history->ended_ms + REACH_MS;
+    return now_ms >= since_ms + rest_ms(inventory) || (history->may_end_early && history->silent == 0);
 }
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless replicas had it (--replicas), or the server's disk. */
+ * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived. */
 static void note_silent(struct inventory *inventory, const struct history *history,
                         const struct server *server) {
-    bool silent = (history->silent > 0 && !history->last) || lacks_others(history);
-    if (history->may_end_early && silent && inventory->config.replicas == 0 &&
+    bool silent = (history->silent != 0 && !history->last) || lacks_others(history);
+    if (history->follows && silent && inventory->config.replicas == 0 &&
         !receipts_is_synced(&inventory->putback.receipts, server->history))
         metric_add(&inventory->metrics->unkept, 1);
 }
 
+/* One that is new here, and had nothing to show, is not to be waited for by others, whom it may precede. */
 static void admit(struct inventory *inventory, const struct history *history, struct server *server) {
+    if (!history->follows)
+        rest_tell(inventory, server, history->id, false, REST_DONE, NULL, NULL);
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);
     server_admit(server);
@@ -271,7 +292,7 @@ void histories_prepare(void *ctx, struct server *server) {
     if (history->reached_ms != redis_reached_ms(server->redis))
         note_reached(inventory, history, server);
     history->had_replicas |= redis_history(server->redis)->connected > 0;
-    if (history->state == HISTORY_RESTS && history->may_end_early)
+    if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS)
         ask_the_others(inventory, history, server);
     bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
     if (rested)

@@ -28,6 +28,11 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
     purchase->done(purchase, status);
 }
 
+/* In which its order is. */
+static unsigned history_of(const struct inventory_purchase *purchase) {
+    return purchase->history ? purchase->history : store_history(purchase->inventory->store, purchase->item);
+}
+
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {
     struct inventory_order *order = &purchase->order;
     if (!record || !record_read(order, purchase->item, purchase->digest, record)) {
@@ -37,7 +42,8 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        putback_keep(purchase->inventory, RECEIPT_ORDER, purchase->item, purchase->digest, record);
+        putback_keep_order(purchase->inventory, history_of(purchase), purchase->item, purchase->digest,
+                           record);
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
@@ -58,6 +64,6 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     order->expires_ms = expires_ms;
     order->basket[0] = '\0';
     order->pending = false;
-    putback_keep_new(purchase->inventory, order, purchase->digest);
+    putback_keep_new(purchase->inventory, history_of(purchase), order, purchase->digest);
     purchase_finish(purchase, INVENTORY_OK);
 }

@@ -35,6 +35,11 @@ struct history *putback_history(struct putback *putback, const char *id) {
     return NULL;
 }
 
+unsigned putback_history_number(struct putback *putback, const char *id) {
+    const struct history *history = putback_history(putback, id);
+    return history ? history->number : 0;
+}
+
 static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
     struct journal_keys journal;
     if (kind == RECEIPT_JOURNAL) {
@@ -47,19 +52,28 @@ static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_
     }
 }
 
-void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
-                  const char *record) {
+static void keep(struct inventory *inventory, unsigned history, enum receipt_kind kind, const char *place,
+                 const char *field, const char *record) {
     struct receipts *receipts = &inventory->putback.receipts;
-    char key[SALE_KEY_SIZE];
-    key_of(kind, place, key);
-    unsigned history = store_history(inventory->store, key);
     if (!receipts_skip(receipts, history))
         receipts_add(receipts, kind, place, field, record, history, inventory_now_ms(inventory), false);
 }
 
-void putback_keep_new(struct inventory *inventory, const struct inventory_order *order, const char *digest) {
+void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+                  const char *record) {
+    char key[SALE_KEY_SIZE];
+    key_of(kind, place, key);
+    keep(inventory, store_history(inventory->store, key), kind, place, field, record);
+}
+
+void putback_keep_order(struct inventory *inventory, unsigned history, const char *item, const char *digest,
+                        const char *record) {
+    keep(inventory, history, RECEIPT_ORDER, item, digest, record);
+}
+
+void putback_keep_new(struct inventory *inventory, unsigned history, const struct inventory_order *order,
+                      const char *digest) {
     struct receipts *receipts = &inventory->putback.receipts;
-    unsigned history = store_history(inventory->store, order->item);
     char record[RECORD_SIZE];
     if (receipts_skip(receipts, history))
         return;
@@ -163,14 +177,18 @@ static void call_index(struct showing *showing, const struct receipt *receipt) {
 }
 
 /* Holds that the server has, and that ended where it was lost: they must not take the units of the order that
- * is shown next, which may have been sold after that. */
-static void call_sweep(const struct showing *showing, const char *item) {
+ * is shown next, which may have been sold after that, by the clock that counted then. */
+static void call_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
-    sale_keys_make(&keys, item);
+    struct inventory_order order = {.created_ms = 0};
+    char created[24];
+    sale_keys_make(&keys, receipt_place(receipt));
+    record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
+    snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
     redis_greet(showing->redis, NULL, NULL, 13,
                 (const char *[]){"EVALSHA", settle_lua_sha1, "5", keys.item, keys.orders, keys.users,
-                                 keys.holds, keys.events, inventory_events(showing->inventory), "sweep",
-                                 "1000", "0", "1e15"});
+                                 keys.holds, keys.events, inventory_events(showing->inventory), "over",
+                                 "1000", "0", created});
 }
 
 static void show(struct inventory *inventory, struct history *history, struct redis *redis,
@@ -185,7 +203,7 @@ static void show(struct inventory *inventory, struct history *history, struct re
     snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
     if (receipt->kind == RECEIPT_ORDER && history->last)
-        call_sweep(showing, receipt_place(receipt));
+        call_sweep(showing, receipt);
     if (receipt->kind == RECEIPT_ITEM)
         call_create(showing, receipt);
     else if (receipt->kind == RECEIPT_DUE)
@@ -292,7 +310,8 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         inventory->putback.running--;
     } else if (history->suspect && (!history->last || history->is_short)) {
         history->state = HISTORY_RESTS;
-        history->rests_ms = inventory_now_ms(inventory);
+        history->ended_ms = inventory_now_ms(inventory);
+        history->rests_ms = history->last ? history->rests_ms : history->ended_ms;
         history->is_short &= !history->last;
         history->silent = history->again = -1;
         history->asked_ms = INT64_MIN / 2;
@@ -314,6 +333,7 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     history->last |= history->state == HISTORY_RESTS;
     history->is_short &= history->last;
     history->is_late = history->asking;
+    history->asked_ms = inventory_now_ms(inventory);
     history->state = HISTORY_RUNS;
     history->failed = history->unshown = false;
     history->began = inventory->putback.receipts.seq;

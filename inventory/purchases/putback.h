@@ -23,14 +23,16 @@ struct history {
     bool unshown;       /* something in it: its slot is not to be had */
     bool is_short;      /* something did not fit in the pass before the last one */
     bool is_followed;   /* another one goes on from it, or is its server's by now */
+    bool follows;       /* this inventory sold in what it goes on from, and so did others */
     bool may_end_early; /* the rest, once all have shown what they have, twice if it did not fit */
     int64_t silent;     /* how many have not, of those that lived; -1: nobody knows */
     int64_t again;      /* how many are still to show what did not fit; -1: nobody knows */
     bool asking;        /* whether they have; not before asked_ms + an interval */
     bool is_late;       /* the reply, which is of an earlier rest */
     int64_t asked_ms;
-    int64_t reached_ms; /* when its server was reached last: it is to rest as from then */
-    int64_t rests_ms;   /* when it began to: before that the store may have had no room for long */
+    int64_t reached_ms; /* when its server was reached last */
+    int64_t rests_ms;   /* when it began to rest, or somebody last said that he still shows what he has */
+    int64_t ended_ms;   /* when the last pass did */
     uint64_t seen;      /* what was acknowledged until this receipt was shown */
     int64_t again_ms;   /* not to be shown the receipts again before that */
     uint64_t began;     /* the pass: after this receipt */
@@ -73,8 +75,15 @@ struct history *putback_history(struct putback *putback, const char *id);
  * time from which others may finish it. */
 void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
-/* An order that was just made. */
-void putback_keep_new(struct inventory *inventory, const struct inventory_order *order, const char *digest);
+/* The number of a history; 0: it is not known, or was forgotten. */
+unsigned putback_history_number(struct putback *putback, const char *id);
+
+/* An order, in the history with this number. */
+void putback_keep_order(struct inventory *inventory, unsigned history, const char *item, const char *digest,
+                        const char *record);
+/* The same; it was just made. */
+void putback_keep_new(struct inventory *inventory, unsigned history, const struct inventory_order *order,
+                      const char *digest);
 /* The item was entered in the index of due times for `due_ms`. */
 void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms);
 /* It does not stand any more, and need not be put back. */

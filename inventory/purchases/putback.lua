@@ -9,7 +9,7 @@
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since,
 --   or its user has others by now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something
---   else was acknowledged since, or the journal has another attempt. 'unknown-item': the item is gone too.
+--   else was acknowledged since, as another quantity, or the journal has another attempt. 'unknown-item': the item is gone too.
 -- What was noted, and stands or fits now, is not noted any more. The first write is one that Redis refuses when out of memory, so a call is
 -- carried out whole or not at all.
 local what, name, record, last, streams = unpack(ARGV)
@@ -92,14 +92,15 @@ local function is_returned(letter) return letter == 'x' or letter == 'e' or lett
 local function order(available, limit)
   local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
   local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
-  local was, has = string.match(redis.call('HGET', orders, name) or '', '^(%a)(%d*)')
-  version, has = tonumber(version) or 1, was and (tonumber(has) or 1) or 0
+  local was, has, held = string.match(redis.call('HGET', orders, name) or '', '^(%a)(%d*) (%d+)')
+  version, has, held = tonumber(version) or 1, was and (tonumber(has) or 1) or 0, held or 0
   if decided then
     if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
     version = math.max(version, has + 1)
   end
-  if has > version or was == state then return resolve('there') end
   if was == 'u' and not decided then return 'there' end -- its basket was undone: the journal tells whether rightly
+  if was and held ~= quantity and not decided then return 'differs' end -- the key was used again when nobody knew it
+  if has > version or was == state then return resolve('there') end
   if state == 'h' then
     local time = redis.call('TIME')
     if tonumber(due) <= time[1] * 1000 + math.floor(time[2] / 1000) - GRACE then
@@ -113,20 +114,17 @@ local function order(available, limit)
   end
 
   local from, to = home(was), home(state)
-  local takes, counts = from == 'available' and to ~= 'available', limit > 0 and (from == 'available') ~= (to == 'available')
-  if takes and (tonumber(quantity) > available or limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit) then
-    return unfit()
-  end
+  local takes = (to == 'available' and 0 or quantity) - (from == 'available' and 0 or held)
+  if takes > 0 and (takes > available or limit > 0 and takes + (redis.call('HGET', users, user) or 0) > limit) then return unfit() end
   local text = state .. (version > 1 and version or '') .. rest
   redis.call('HSET', orders, name, text)
   if streams == 'on' then redis.call('XADD', events, '*', name, text) end
-  if from ~= to then
-    redis.call('HINCRBY', item, from, -quantity)
-    redis.call('HINCRBY', item, to, quantity)
-  end
-  if is_returned(was) then redis.call('HINCRBY', item, 'returned', -quantity) end
+  if takes ~= 0 then redis.call('HINCRBY', item, 'available', -takes) end
+  if from ~= 'available' then redis.call('HINCRBY', item, from, -held) end
+  if to ~= 'available' then redis.call('HINCRBY', item, to, quantity) end
+  if is_returned(was) then redis.call('HINCRBY', item, 'returned', -held) end
   if is_returned(state) then redis.call('HINCRBY', item, 'returned', quantity) end
-  if counts then redis.call('HINCRBY', users, user, to == 'available' and -quantity or quantity) end
+  if limit > 0 and takes ~= 0 then redis.call('HINCRBY', users, user, takes) end
   if state == 'h' then
     redis.call('ZADD', holds, due, name)
   else

@@ -11,16 +11,17 @@ enum { BEAT_MS = 2000 };
 /* One that was silent for longer than this before the failover is not waited for. */
 #define QUIET_MS "6000"
 
-#define ALIVE  "seckill:{sellers}:alive"
-#define WAITED "seckill:{sellers}:waited"
-#define AGAIN  "seckill:{sellers}:again"
+#define ALIVE "seckill:{sellers}:alive"
+/* Of a history. */
+static const char *const names[] = {"waited", "again", "showing", "early"};
+enum { NAMES = sizeof names / sizeof *names };
 
 void rest_tick(struct inventory *inventory) {
     int64_t now_ms = inventory_now_ms(inventory);
     if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;
-    script_callf(inventory->store, &rest_script, NULL, NULL, "2 " ALIVE " " WAITED " beat %s", inventory->id);
+    script_callf(inventory->store, &rest_script, NULL, NULL, "1 " ALIVE " beat %s " QUIET_MS, inventory->id);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
@@ -31,21 +32,33 @@ static void on_left(void *ctx, const struct redis_value *value) {
 bool rest_leave(struct inventory *inventory) {
     if (inventory->beat_ms != INT64_MAX) {
         inventory->beat_ms = INT64_MAX;
-        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " WAITED " leave %s",
+        script_callf(inventory->store, &rest_script, on_left, inventory, "1 " ALIVE " leave %s",
                      inventory->id);
     }
     return inventory->left;
 }
 
-void rest_shown(struct inventory *inventory, struct server *server, const char *history, bool again,
-                redis_reply_fn *fn, void *ctx) {
-    char waited[96], others[96];
-    snprintf(waited, sizeof waited, WAITED ":%s", history);
-    snprintf(others, sizeof others, AGAIN ":%s", history);
-    const char *argv[] = {"EVAL", rest_lua, "3",           ALIVE,    waited,
-                          others, "shown",  inventory->id, QUIET_MS, again ? "again" : "done"};
+void rest_tell(struct inventory *inventory, struct server *server, const char *history, bool follows,
+               enum rest_stage stage, redis_reply_fn *fn, void *ctx) {
+    static const char *const stages[] = {
+        [REST_SHOWING] = "showing", [REST_AGAIN] = "again", [REST_DONE] = "done"};
+    char keys[NAMES][96];
+    for (int i = 0; i < NAMES; i++)
+        snprintf(keys[i], sizeof keys[i], "seckill:{sellers}:%s:%s", names[i], history);
+    const char *argv[] = {"EVAL",
+                          rest_lua,
+                          "5",
+                          ALIVE,
+                          keys[0],
+                          keys[1],
+                          keys[2],
+                          keys[3],
+                          "shown",
+                          inventory->id,
+                          follows ? QUIET_MS : "0",
+                          stages[stage]};
     if (store_connection(inventory->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        script_call(inventory->store, &rest_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
+        script_call(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

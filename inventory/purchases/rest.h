@@ -13,10 +13,14 @@ void rest_tick(struct inventory *inventory);
 /* It needs not be waited for any more. To be called until it is true: that was told, or the store is gone. */
 bool rest_leave(struct inventory *inventory);
 
-/* This inventory has shown what it has to the server with this history, which is not up yet; `again`: and
- * will show what did not fit once more, when all others have shown theirs. The reply is how many have not,
- * and how many will show some again (with this one); an empty list if it cannot be known. */
-void rest_shown(struct inventory *inventory, struct server *server, const char *history, bool again,
-                redis_reply_fn *fn, void *ctx);
+/* How far this inventory is with showing what it has to a server, which is not up yet. REST_AGAIN: it will
+ * show what did not fit once more, when all others have shown theirs. */
+enum rest_stage { REST_SHOWING, REST_AGAIN, REST_DONE };
+
+/* Tells that to those who know the same history of the server. `follows`: this inventory sold in what it goes
+ * on from, so those that live now are waited for, if they are not already. For the reply see rest.lua; `fn`
+ * may be NULL. */
+void rest_tell(struct inventory *inventory, struct server *server, const char *history, bool follows,
+               enum rest_stage stage, redis_reply_fn *fn, void *ctx);
 
 #endif

@@ -1,39 +1,58 @@
 -- Which inventories live, and which of them have shown their receipts (see receipts.h) to a promoted server.
 --
--- KEYS: alive (sorted set: inventory by the time of its last heartbeat), waited (set: those which a history still waits for, and '' so that it
---   exists), again (set: those which have shown theirs, and will show some again, which did not fit).
+-- KEYS: alive (sorted set: inventory by the time of its last heartbeat). Of a history: waited (set: those which it still waits for, and '' so that
+--   it exists), again (set: those which have shown theirs, and will show some again, which did not fit), showing (sorted set: those which show
+--   theirs now, by when they last said so), early (set: those which had shown theirs before anybody was noted, or had nothing to show).
 -- ARGV: what, inventory, then
---   beat: it lives. Those that were silent for ten minutes are removed.
+--   beat: how long (ms) one may be silent and still count as living. It lives. Those that were silent for ten minutes are removed.
 --   leave: it has nothing to show any more.
---   shown: how long (ms) one may be silent and still count as living; `again` or `done`. The inventory has shown what it has, and will show
---     some again once all have, or not. The first time this is called for a history, those that live are noted, as of the last heartbeat:
---     nobody could write one while the store was gone. Replies how many of them have not shown theirs yet, and how many will show some
---     again; nothing as long as nobody is noted, and its own heartbeat was lost too.
+--   shown: the same (0: it has not sold in the history before, so it does not know who did); `showing`, `again` or `done`. The inventory shows
+--     what it has, or has shown it, and will show some again once all have, or not. The first time this is called for a history, those that live
+--     are noted, as of the last heartbeat: nobody could write one while the store was gone. Replies how many of them have not shown theirs yet
+--     (-1: nobody is noted, as its own heartbeat was lost too), how many will show some again, and how many have said that they show theirs now.
 -- Times (ms) are of the server's clock, and only compared with each other.
-local alive, waited, again = unpack(KEYS)
+local alive, waited, again, showing, early = unpack(KEYS)
 local what, inventory, quiet, stage = unpack(ARGV)
+local KEPT = 30 * 86400000 -- of who was waited for
+local WAITED = 600000 -- later nobody is waited for
+local SHOWING = 3000 -- it says so each second
+
+if what == 'leave' then return redis.call('ZREM', alive, inventory) end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local newest = tonumber(redis.call('ZREVRANGE', alive, 0, 0, 'WITHSCORES')[2])
+local function living() return redis.call('ZRANGEBYSCORE', alive, newest - quiet, '+inf') end
 
 if what == 'beat' then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  -- After an outage, or where the clock stepped back: who lived when it began counts as living until he could have told.
+  if newest and (newest < now - quiet or newest > now) then
+    for _, id in ipairs(living()) do redis.call('ZADD', alive, now, id) end
+  end
   redis.call('ZADD', alive, now, inventory)
   redis.call('ZREMRANGEBYSCORE', alive, '-inf', now - 600000)
   return 1
 end
-if what == 'leave' then return redis.call('ZREM', alive, inventory) end
 
-if redis.call('EXISTS', waited) == 0 then
-  if not redis.call('ZSCORE', alive, inventory) then return {} end
-  local newest = redis.call('ZREVRANGE', alive, 0, 0, 'WITHSCORES')[2]
+if redis.call('EXISTS', waited) == 0 and quiet ~= '0' and redis.call('ZSCORE', alive, inventory) then
   redis.call('SADD', waited, '')
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', alive, newest - quiet, '+inf')) do redis.call('SADD', waited, id) end
-  redis.call('EXPIRE', waited, 86400)
+  for _, id in ipairs(living()) do
+    if redis.call('SISMEMBER', early, id) == 0 then redis.call('SADD', waited, id) end
+  end
+  redis.call('PEXPIRE', waited, KEPT)
 end
-redis.call('SREM', waited, inventory)
-if stage == 'again' then
-  redis.call('SADD', again, inventory)
-  redis.call('EXPIRE', again, 600)
+local noted = redis.call('EXISTS', waited) == 1
+local function enter(key, command, ...)
+  redis.call(command, key, ...)
+  redis.call('EXPIRE', key, 600)
+end
+if stage == 'showing' then
+  enter(showing, 'ZADD', now, inventory)
 else
-  redis.call('SREM', again, inventory)
+  redis.call('ZREM', showing, inventory)
+  redis.call('SREM', waited, inventory)
+  if stage == 'again' then enter(again, 'SADD', inventory) else redis.call('SREM', again, inventory) end
+  if not noted then enter(early, 'SADD', inventory) end
 end
-return {redis.call('SCARD', waited) - 1, redis.call('SCARD', again)}
+local silent = not noted and -1 or redis.call('PTTL', waited) < KEPT - WAITED and 0 or redis.call('SCARD', waited) - 1
+return {silent, redis.call('SCARD', again), redis.call('ZCOUNT', showing, now - SHOWING, '+inf')}

@@ -7,6 +7,7 @@
 --   sweep: how many holds at most, when the item is due, when the sweep began. Expires the holds that were due then: this call may have stood
 --     still since, and requests that arrived in time with it. Replies {how many it handled, when the item's next hold is due ('': it has
 --     none)}, or the same time again if that has not come yet.
+--   over: how many holds at most, 0, a time. The same with those that are due now, or were by that time: the clock of another server told it.
 -- Times (ms) are of this server's clock. If the item is gone, nothing is written: there is no such order, and no hold. A settled order stays
 -- as it is, so each call can be repeated, and the first one wins.
 local item, orders, users, holds, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -35,10 +36,10 @@ local function settle(digest, record, state, limit)
   return record
 end
 
-if what == 'sweep' then
+if what == 'sweep' or what == 'over' then
   local limit = redis.call('HGET', item, 'limit')
   if not limit then return {0, ''} end
-  local now = math.min(clock(), tonumber(ARGV[5]))
+  local now = (what == 'sweep' and math.min or math.max)(clock(), tonumber(ARGV[5]))
   if now < tonumber(ARGV[4]) then return {0, ARGV[4]} end
   local due = redis.call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[3])
   for _, digest in ipairs(due) do

@@ -149,6 +149,8 @@ void client_read_over(struct inventory_purchase *purchase, struct store *store, 
                                  .next = next,
                                  .begun_as = strategy,
                                  .fenced = locked && purchase->token.fence > 0};
+    purchase->history =
+        redis ? putback_history_number(&purchase->inventory->putback, redis_history(redis)->id) : 0;
     purchase->sent_ms = clock_wall_ms(purchase->inventory->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
         fenced_send_read(purchase, on_fenced);

@@ -52,6 +52,27 @@ static void test_hold_is_over(void) {
     CHECK_INT(audit.item.shortage, 0);
 }
 
+/* The same, and the new master's clock is behind: by that the hold is not over. */
+static void test_hold_is_over_by_another_clock(void) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    item_put_with(seller, "seat", 1, 0, 60000);
+    struct buy *first = buy(seller, "seat", "ann", "a", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    pair_cut(&pair);
+    redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
+    holds_sweep(seller, &pair.master);
+    struct buy *second = buy(seller, "seat", "bob", "b", 1);
+    CHECK_STATUS(second->status, INVENTORY_OK);
+    redis_clock()->ahead_ms -= 60000;
+    told_fail_over(&pair, seller, NULL);
+    told_check(&told, 1, 0);
+    check_step(seller, first, INVENTORY_CONFIRM, INVENTORY_EXPIRED);
+    check_step(seller, second, INVENTORY_CONFIRM, INVENTORY_OK);
+    check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
 /* One seller knows of a hold, the other that it was cancelled, and who has the unit now. The limit is as
  * tight as the stock. */
 static void test_cancelled_by_another(void) {
@@ -239,6 +260,37 @@ static void test_made_again(void) {
     seller_wait_down(seller);
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+}
+
+/* Nobody knows an order since a failover, and its key is used again with another quantity, before who sold it
+ * is there again. Both were acknowledged, and one can stand: that is told, and no unit is made or lost. */
+static void made_again_otherwise(enum inventory_step last, int quantity, int instead) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    struct proxy *road = proxy_start(pair.master.port);
+    struct seller *late =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", proxy_port(road)), &others);
+    item_put_with(seller, "seat", 10, 3, 600000);
+    pair_cut(&pair);
+    struct buy *first = buy(late, "seat", "ann", "k", quantity);
+    check_step(late, first, last, INVENTORY_OK);
+    proxy_set(road, PROXY_REFUSE, 0, NULL);
+    told_fail_over(&pair, seller, NULL);
+    CHECK_STATUS(buy(seller, "seat", "ann", "k", instead)->status, INVENTORY_OK);
+    proxy_point(road, pair.replica.port);
+    proxy_set(road, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_DIFFERS], 1);
+    CHECK_INT((int)others.metrics.shortage, 1);
+    check_books(seller, &pair.replica, "seat", 10 - instead, instead, 0);
+}
+
+static void test_made_again_with_less(void) {
+    made_again_otherwise(INVENTORY_CONFIRM, 2, 1);
+}
+
+static void test_made_again_with_more(void) {
+    made_again_otherwise(INVENTORY_CANCEL, 1, 3);
 }
 
 /* When holds of an item may be due: what the new master has stays if it is earlier. */
@@ -446,6 +498,7 @@ static void test_cluster_cut_before(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a hold that is over", test_hold_is_over);
+    harness_run("a hold that is over by another clock", test_hold_is_over_by_another_clock);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
     harness_run("a limit", test_limit);
@@ -453,6 +506,8 @@ int main(int argc, char **argv) {
     harness_run("a shortage that is bought again", test_bought_again);
     harness_run("a shortage that is bought again, by strategy", test_bought_again_by);
     harness_run("an order that was made again", test_made_again);
+    harness_run("an order that was made again with less", test_made_again_with_less);
+    harness_run("an order that was made again with more", test_made_again_with_more);
     harness_run("an item that is due earlier", test_due_is_earlier);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);

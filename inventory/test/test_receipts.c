@@ -85,174 +85,6 @@ static void test_put_back(void) {
     check_books(seller, &pair.replica, "short", 20, 0, 0);
 }
 
-#define ALIVE "seckill:{sellers}:alive"
-
-static bool is_forgotten(void *arg) {
-    (void)arg;
-    return strcmp(redis_command(&pair.master, "ZSCORE", ALIVE, "ancient", NULL), "(nil)") == 0;
-}
-
-/* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
-static void leave_heartbeats(struct shop *shop) {
-    long long now_ms = clock_wall_ms(&shop->clock);
-    CHECK_INT(redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 7000), "silent",
-                            harness_format("%lld", now_ms - 601000), "ancient", NULL),
-              2);
-    shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(shop, is_forgotten, NULL, "a heartbeat that is old is forgotten");
-}
-
-static void set_late(const struct redis_server *redis, const char *rule) {
-    CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
-}
-
-static bool is_shown_to(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "NOPERM");
-}
-
-static void check_rests(struct seller *seller) {
-    shop_idle(seller->shop, 300);
-    CHECK(!inventory_is_up(seller->inventory));
-    CHECK_HAS(inventory_last_error(seller->inventory), "is put back before it sells");
-}
-
-/* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
- * Who has shown what he has waits for it, for as long as a call may take, and longer; but not for who had not
- * lived for long. */
-static void test_one_comes_late(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    set_late(&pair.master, "+@all");
-    set_late(&pair.replica, "+@all");
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = harness_format("redis://late:pw@127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(shop, &options, &others);
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    leave_heartbeats(shop);
-    pair_cut(&pair);
-    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
-    proxy_set(way, PROXY_REFUSE, 0, NULL);
-    set_late(&pair.replica, "-evalsha");
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    check_rests(seller);
-    proxy_point(way, pair.replica.port);
-    proxy_set(way, PROXY_PASS, 0, NULL);
-    shop_wait(shop, is_shown_to, late, "it is refused");
-    check_rests(seller);
-    set_late(&pair.replica, "+evalsha");
-    seller_wait_up(seller);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k3", 3)->status, INVENTORY_OK);
-    seller_wait_up(late);
-    told_check(&others, 1, 0);
-    check_books(seller, &pair.replica, "phone", 0, 0, 10);
-}
-
-static bool rests(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
-}
-
-/* The store comes back empty: it does not tell any more who lived, so nobody is taken for all there are. */
-static void test_comes_back_empty(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    way = proxy_start(redis.port);
-    struct seller *late =
-        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)), &others);
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
-    proxy_set(way, PROXY_REFUSE, 0, NULL);
-    redis_stop(&redis);
-    redis_wipe(&redis);
-    redis_restart(&redis);
-    shop_wait(shop, rests, seller, "it has shown what it has");
-    check_rests(seller);
-    proxy_set(way, PROXY_PASS, 0, NULL);
-    seller_wait_up(seller);
-    seller_wait_up(late);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
-    CHECK_STATUS(buy(seller, "phone", "eve", "k", 7)->status, INVENTORY_REPLAYED);
-    check_books(seller, &redis, "phone", 3, 0, 7);
-}
-
-/* An order fits only once the other seller has put back a cancel. He does not sell before that has been tried
- * again: the unit would be gone, and until then nobody knows the order. */
-static void test_fits_later(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(shop, &options, &others);
-    put_hold(seller, "seat", 1, 600000);
-    struct buy *first = buy(late, "seat", "ann", "first", 1);
-    CHECK_STATUS(first->status, INVENTORY_OK);
-    leave_heartbeats(shop);
-    pair_cut(&pair);
-    CHECK_STATUS(order_step(late, first->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
-    struct buy *second = buy(seller, "seat", "bob", "second", 1);
-    CHECK_STATUS(second->status, INVENTORY_OK);
-    proxy_set(way, PROXY_REFUSE, 0, NULL);
-    pair_fail_over(&pair);
-    seller_wait_down(seller);
-    check_rests(seller);
-    proxy_set(pair.front, PROXY_DELAY, 150, NULL); /* longer than it takes until the others are asked again */
-    proxy_point(way, pair.replica.port);
-    proxy_set(way, PROXY_PASS, 0, NULL);
-    seller_wait_up(late);
-    CHECK_STATUS(buy(late, "seat", "eve", "third", 1)->status, INVENTORY_SOLD_OUT);
-    check_state(late, second->id, INVENTORY_STATE_HELD);
-    seller_wait_up(seller);
-    proxy_set(pair.front, PROXY_PASS, 0, NULL);
-    told_check(&told, 1, 0);
-    told_check(&others, 1, 0);
-    check_state(seller, first->id, INVENTORY_STATE_CANCELLED);
-    check_books(seller, &pair.replica, "seat", 0, 1, 0);
-}
-
-/* The history of the promoted server, whose rest another one is still to show something in, or nobody. */
-static const char *again_key(void) {
-    const char *info = redis_command(&pair.replica, "INFO", "replication", NULL);
-    return harness_format("seckill:{sellers}:again:%.40s", strstr(info, "master_replid:") + 14);
-}
-
-/* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
- * long as it can take, and that is counted. */
-static void wait_for_another(bool dies) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    leave_heartbeats(shop);
-    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
-    pair_cut(&pair);
-    pair_fail_over(&pair);
-    CHECK_INT(redis_integer(&pair.replica, "SADD", again_key(), "another", NULL), 1);
-    proxy_set(pair.front, PROXY_PASS, 0, NULL);
-    shop_wait(shop, rests, seller, "it has shown what it has");
-    check_rests(seller);
-    if (!dies)
-        CHECK_INT(redis_integer(&pair.replica, "SREM", again_key(), "another", NULL), 1);
-    seller_wait_up(seller);
-    CHECK_INT((int)told.metrics.unkept, dies);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-}
-
-static void test_shows_again(void) {
-    wait_for_another(false);
-}
-
-static void test_dies_in_between(void) {
-    wait_for_another(true);
-}
-
 /* Somebody sold the units before the seller came, and an item is lost itself. */
 static void test_shortage(void) {
     struct told quick;
@@ -385,7 +217,7 @@ static void test_there_and_back(void) {
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     lead_to(&pair.master, &pair.replica);
     seller_wait_down(seller);
-    check_rests(seller);
+    told_check_rests(seller);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     seller_wait_up(other);
@@ -444,11 +276,6 @@ static void test_unkept(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("put back", test_put_back);
-    harness_run("one comes late", test_one_comes_late);
-    harness_run("the store comes back empty", test_comes_back_empty);
-    harness_run("what fits later", test_fits_later);
-    harness_run("another one shows something again", test_shows_again);
-    harness_run("another one dies before it does", test_dies_in_between);
     harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);

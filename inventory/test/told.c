@@ -56,3 +56,9 @@ void told_fail_over(struct pair *pair, struct seller *seller, struct seller *oth
     if (other)
         seller_wait_up(other);
 }
+
+void told_check_rests(struct seller *seller) {
+    shop_idle(seller->shop, 300);
+    CHECK(!inventory_is_up(seller->inventory));
+    CHECK_HAS(inventory_last_error(seller->inventory), "is put back before it sells");
+}

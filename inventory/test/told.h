@@ -27,4 +27,7 @@ int told_open(struct seller *seller);
 /* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
 
+/* It has shown what it has to the new master, and does not sell there yet, nor a moment later. */
+void told_check_rests(struct seller *seller);
+
 #endif

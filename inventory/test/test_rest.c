@@ -1,0 +1,346 @@
+/* After a failover nobody sells before all who lived have shown what they acknowledged, or had the time to;
+ * and whoever lost something without a trace is told of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/told.h"
+
+enum { NEVER_MS = 600000, SOON_MS = 500 };
+
+static struct pair pair;
+static struct told told, others;
+static struct proxy *way; /* of the other seller */
+
+static const char *through(const struct proxy *proxy) {
+    return harness_format("redis://127.0.0.1:%d", proxy_port(proxy));
+}
+
+/* ---- who is waited for ---- */
+
+#define ALIVE "seckill:{sellers}:alive"
+
+static bool is_forgotten(void *arg) {
+    (void)arg;
+    return strcmp(redis_command(&pair.master, "ZSCORE", ALIVE, "ancient", NULL), "(nil)") == 0;
+}
+
+/* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
+static void leave_heartbeats(struct shop *shop) {
+    long long now_ms = clock_wall_ms(&shop->clock);
+    CHECK_INT(redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 7000), "silent",
+                            harness_format("%lld", now_ms - 601000), "ancient", NULL),
+              2);
+    shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(shop, is_forgotten, NULL, "a heartbeat that is old is forgotten");
+}
+
+static void set_late(const struct redis_server *redis, const char *rule) {
+    CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
+}
+
+static bool is_shown_to(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "NOPERM");
+}
+
+/* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
+ * Who has shown what he has waits for it, for as long as a call may take, and longer; but not for who had not
+ * lived for long. */
+static void test_one_comes_late(void) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    way = proxy_start(pair.master.port);
+    set_late(&pair.master, "+@all");
+    set_late(&pair.replica, "+@all");
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    options.url = harness_format("redis://late:pw@127.0.0.1:%d", proxy_port(way));
+    struct seller *late = told_seller_open_with(shop, &options, &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    leave_heartbeats(shop);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    set_late(&pair.replica, "-evalsha");
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    told_check_rests(seller);
+    proxy_point(way, pair.replica.port);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    shop_wait(shop, is_shown_to, late, "it is refused");
+    told_check_rests(seller);
+    set_late(&pair.replica, "+evalsha");
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k3", 3)->status, INVENTORY_OK);
+    seller_wait_up(late);
+    told_check(&others, 1, 0);
+    check_books(seller, &pair.replica, "phone", 0, 0, 10);
+}
+
+static bool rests(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
+}
+
+/* The store comes back empty: it does not tell any more who lived, so nobody is taken for all there are. */
+static void test_comes_back_empty(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    way = proxy_start(redis.port);
+    struct seller *late = told_seller_open(shop, through(way), &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(late, "phone", "eve", "k", 7)->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    redis_stop(&redis);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    shop_wait(shop, rests, seller, "it has shown what it has");
+    told_check_rests(seller);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    seller_wait_up(late);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k", 7)->status, INVENTORY_REPLAYED);
+    check_books(seller, &redis, "phone", 3, 0, 7);
+}
+
+/* An order fits only once the other seller has put back a cancel. He does not sell before that has been tried
+ * again: the unit would be gone, and until then nobody knows the order. */
+static void test_fits_later(void) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    way = proxy_start(pair.master.port);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    options.url = through(way);
+    struct seller *late = told_seller_open_with(shop, &options, &others);
+    item_put_with(seller, "seat", 1, 0, 600000);
+    struct buy *first = buy(late, "seat", "ann", "first", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    leave_heartbeats(shop);
+    pair_cut(&pair);
+    CHECK_STATUS(order_step(late, first->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    struct buy *second = buy(seller, "seat", "bob", "second", 1);
+    CHECK_STATUS(second->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    told_check_rests(seller);
+    proxy_set(pair.front, PROXY_DELAY, 150, NULL); /* longer than it takes until the others are asked again */
+    proxy_point(way, pair.replica.port);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    CHECK_STATUS(buy(late, "seat", "eve", "third", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(order_step(late, second->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    seller_wait_up(seller);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    told_check(&told, 1, 0);
+    told_check(&others, 1, 0);
+    CHECK_STATUS(order_step(seller, first->id, INVENTORY_CONFIRM, NULL), INVENTORY_CANCELLED);
+    check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
+/* A key of the rest at a promoted server. */
+static const char *of_promoted(const struct redis_server *promoted, const char *key) {
+    const char *info = redis_command(promoted, "INFO", "replication", NULL);
+    return harness_format("seckill:{sellers}:%s:%.40s", key, strstr(info, "master_replid:") + 14);
+}
+
+/* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
+ * long as it can take, and that is counted. */
+static void wait_for_another(bool dies) {
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    leave_heartbeats(shop);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_cut(&pair);
+    pair_fail_over(&pair);
+    CHECK_INT(redis_integer(&pair.replica, "SADD", of_promoted(&pair.replica, "again"), "another", NULL), 1);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    shop_wait(shop, rests, seller, "it has shown what it has");
+    told_check_rests(seller);
+    if (!dies)
+        CHECK_INT(redis_integer(&pair.replica, "SREM", of_promoted(&pair.replica, "again"), "another", NULL),
+                  1);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.unkept, dies);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+}
+
+static void test_shows_again(void) {
+    wait_for_another(false);
+}
+
+static void test_dies_in_between(void) {
+    wait_for_another(true);
+}
+
+/* ---- who has much to show ---- */
+
+/* It takes a seller longer than the others rest until he has shown all that he sold: they wait for it. */
+static void test_long_list(void) {
+    enum { ORDERS = 4000, SLOW_MS = 300 };
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    way = proxy_start(pair.master.port);
+    struct seller *late = told_seller_open(seller->shop, through(way), &others);
+    item_sell(seller, "phone", INVENTORY_BATCH, ORDERS + 1);
+    leave_heartbeats(seller->shop);
+    pair_cut(&pair);
+    for (int i = 0; i < ORDERS; i++)
+        buy_begin(late, "phone", "ann", harness_format("%d", i), 1);
+    shop_settle(seller->shop);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), ORDERS);
+    proxy_point(way, pair.replica.port);
+    proxy_set(way, PROXY_DELAY, SLOW_MS, NULL);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "eve", "k", 2)->status, INVENTORY_SOLD_OUT);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    told_check(&others, ORDERS, 0);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    check_books(seller, &pair.replica, "phone", 1, 0, ORDERS);
+}
+
+/* An order fits only once another seller has put its item back, in a store that came back empty. A third one
+ * does not sell its unit meanwhile. */
+static void test_fits_later_in_an_empty_store(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct proxy *road = proxy_start(redis.port);
+    way = proxy_start(redis.port);
+    struct told maker;
+    struct seller *seller = told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port),
+                                             &told),
+                  *second = told_seller_open(seller->shop, through(way), &others),
+                  *late = told_seller_open(seller->shop, through(road), &maker);
+    item_put_with(late, "seat", 1, 0, 0);
+    CHECK_STATUS(buy(second, "seat", "ann", "k", 1)->status, INVENTORY_OK);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    proxy_set(road, PROXY_REFUSE, 0, NULL);
+    redis_stop(&redis);
+    redis_wipe(&redis);
+    redis_restart(&redis);
+    shop_wait(seller->shop, rests, seller, "it has shown what it has");
+    shop_idle(seller->shop, 300);
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    shop_wait(seller->shop, rests, second, "the second one has");
+    proxy_set(road, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "seat", "eve", "n", 1)->status, INVENTORY_SOLD_OUT);
+    seller_wait_up(second);
+    seller_wait_up(late);
+    told_check(&others, 1, 0);
+    check_books(seller, &redis, "seat", 0, 0, 1);
+}
+
+/* ---- who lived ---- */
+
+static const char *own_heartbeat;
+
+static bool has_heartbeat(void *redis) {
+    return strcmp(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL), "(nil)") != 0;
+}
+
+/* The store could not be reached for longer than one may be silent. Who comes back first does not take the
+ * others for dead, and the next failover waits for them. */
+static void test_silent_in_an_outage(void) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    long long now_ms = clock_wall_ms(&seller->shop->clock);
+    redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 1000), "another", NULL);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    redis_clock()->ahead_ms += 8000;
+    CHECK_INT(redis_integer(&pair.master, "ZREM", ALIVE, own_heartbeat, NULL), 1);
+    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    told_fail_over(&pair, seller, NULL);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
+/* One starts at a Redis that was restarted before those notice who sold there. He has nothing to show: they
+ * do not wait for him, and do not take him for dead. */
+static void test_starts_at_a_restarted(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    way = proxy_start(redis.port);
+    struct seller *seller = told_seller_open_with(
+        shop_open(), &(struct seller_options){.url = through(way), .call_timeout_ms = NEVER_MS}, &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &redis, "it has a heartbeat");
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    redis_kill(&redis);
+    redis_restart(&redis);
+    struct seller *new =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    own_heartbeat = new->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &redis, "the new one has a heartbeat");
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.unkept, 0);
+}
+
+/* One starts in a cluster long after a failover. He does not take those who live for dead. */
+static void test_starts_later(void) {
+    static struct redis_cluster cluster;
+    redis_cluster_start(&cluster, 3, 1);
+    struct seller_options options = {
+        .url = redis_cluster_url(&cluster), .call_timeout_ms = SOON_MS, .resolve_ms = SOON_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    const struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}");
+    struct redis_server *master = &cluster.server[heartbeats == cluster.server];
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
+    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
+    CHECK_INT(redis_integer(heartbeats, "DEL", of_promoted(master + cluster.masters, "waited"), NULL), 1);
+    struct seller *new = told_seller_open_with(seller->shop, &options, &others);
+    shop_wait(seller->shop, seller_is_whole, new, "it sells everywhere");
+    CHECK_INT((int)told.metrics.unkept + (int)others.metrics.unkept, 0);
+}
+
+/* ---- where an order is ---- */
+
+/* With `optimistic` the reply comes over another connection than the store's. When the store has gone on to
+ * another server by then, the order is in the history of the old one. */
+static void test_history_of_optimistic(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
+    struct history *history = seller->inventory->putback.histories[0];
+    history->number = 7; /* what the store has is as if of another one */
+    struct buy *sold = buy(seller, "phone", "ann", "k", 1);
+    CHECK_STATUS(sold->status, INVENTORY_OK);
+    const struct receipt *receipt = receipts_find(&seller->inventory->putback.receipts, RECEIPT_ORDER,
+                                                  "phone", strchr(sold->id, ':') + 1);
+    CHECK(receipt);
+    CHECK_INT(receipt->history, 7);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("one comes late", test_one_comes_late);
+    harness_run("the store comes back empty", test_comes_back_empty);
+    harness_run("what fits later", test_fits_later);
+    harness_run("another one shows something again", test_shows_again);
+    harness_run("another one dies before it does", test_dies_in_between);
+    harness_run("a long list", test_long_list);
+    harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);
+    harness_run("silent in an outage", test_silent_in_an_outage);
+    harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
+    harness_run("one starts later", test_starts_later);
+    harness_run("the history of an order by optimistic", test_history_of_optimistic);
+    return harness_finish();
+}
