@@ -266,10 +266,12 @@ static bool is_over(const struct inventory *inventory, const struct history *his
 }
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived. */
+ * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived, but for one
+ * that leaves: it has no heartbeat. */
 static void note_silent(struct inventory *inventory, const struct history *history,
                         const struct server *server) {
-    bool silent = (history->silent != 0 && !history->last) || lacks_others(history);
+    bool unknown = history->silent < 0 && inventory->beat_ms != INT64_MAX;
+    bool silent = (!history->last && (unknown || history->silent > 0)) || lacks_others(history);
     if (history->follows && silent && inventory->config.replicas == 0 &&
         !receipts_is_synced(&inventory->putback.receipts, server->history))
         metric_add(&inventory->metrics->unkept, 1);
