@@ -89,6 +89,11 @@ local function home(letter)
 end
 local function is_returned(letter) return letter == 'x' or letter == 'e' or letter == 'u' end
 
+local function is_over(due)
+  local time = redis.call('TIME')
+  return due ~= '0' and tonumber(due) <= time[1] * 1000 + math.floor(time[2] / 1000) - GRACE
+end
+
 local function order(available, limit)
   local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
   local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
@@ -101,12 +106,10 @@ local function order(available, limit)
   if was == 'u' and not decided then return 'there' end -- its basket was undone: the journal tells whether rightly
   if was and held ~= quantity and not decided then return 'differs' end -- the key was used again when nobody knew it
   if has > version or was == state then return resolve('there') end
-  if state == 'h' then
-    local time = redis.call('TIME')
-    if tonumber(due) <= time[1] * 1000 + math.floor(time[2] / 1000) - GRACE then
-      if was then return resolve('there') end
-      state = 'e' -- with its version: what became of it in time is newer
-    end
+  if (state == 'h' or state == 'b' and not decided) and is_over(due) then
+    if was then return resolve('there') end
+    if state == 'b' then return 'there' end -- its basket's next step writes it anew
+    state = 'e' -- with its version: what became of it in time is newer
   end
   if has == version then
     if was ~= 'e' or state ~= 'c' and state ~= 'x' then return 'differs' end

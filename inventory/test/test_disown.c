@@ -291,6 +291,38 @@ static void test_before_an_intent(void) {
     check_beside_intents(late, made);
 }
 
+/* A basket and a later order are lost, and put back when the basket's hold is over by far. It takes no units:
+ * what is left is the order's. */
+static void test_over_by_now(void) {
+    enum { HOLD_MS = 60000 };
+    struct seller *late, *other;
+    redis_clock(); /* of servers that start after this */
+    open_pair(&late, &other);
+    item_put_with(late, "seat", 3, 0, HOLD_MS);
+    pair_cut(&pair);
+    struct txn *basket = txn_new(late, "b", "seat:1");
+    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
+    struct buy *bought = buy(late, "seat", "bob", "k", 1);
+    CHECK_STATUS(order_step(late, bought->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_wait_up(other);
+    struct buy *sold = buy(other, "seat", "eve", "k", 2);
+    CHECK_STATUS(order_step(other, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
+    seller_wait_down(late);
+    seller_wait_up(late);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT], 0);
+    CHECK_STATUS(order_step(other, bought->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
+    other->shop->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
+    for (int i = 0; i < 100 && strcmp(txn_phase(&pair.replica, basket), "expired") != 0; i++) {
+        shop_idle(other->shop, 50); /* who had it is given a second */
+        txns_recover(other);
+    }
+    CHECK_STR(txn_phase(&pair.replica, basket), "expired");
+    check_books(other, &pair.replica, "seat", 0, 0, 3);
+}
+
 /* The decision was lost, another one undoes the attempt, and then its maker is back, who had acknowledged it.
  */
 static void test_undone(void) {
@@ -352,5 +384,6 @@ int main(int argc, char **argv) {
     harness_run("behind an intent", test_behind_an_intent);
     harness_run("before an intent", test_before_an_intent);
     harness_run("undone by another", test_undone);
+    harness_run("a basket whose hold is over by now", test_over_by_now);
     return harness_finish();
 }

@@ -233,7 +233,61 @@ static void test_overruled_short(void) {
     item_check_audit(seller, "seat", 0, 0, 1);
 }
 
+/* It was taken for not decided, and its units are sold again: the decision comes back and does not fit. That
+ * is told once, and its next step is carried out: to confirm, once there are units. */
+static void aborted_and_sold(enum txn_call call, const char *state) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    item_put_with(seller, "seat", 1, 1, 600000);
+    struct txn *txn = make_held(seller, "a", "seat:1");
+    const char *record = txn_record(&redis, txn);
+    txn_set_record(&redis, txn, harness_format("intent%s", strchr(record, ' ')), true);
+    CHECK_INT(txns_recover(seller), 1);
+    CHECK_STR(txn_phase(&redis, txn), "none");
+    struct buy *bought = buy(seller, "seat", "bob", "k", 1);
+    CHECK_STATUS(bought->status, INVENTORY_OK);
+    txn_set_record(&redis, txn, record, false);
+    CHECK_INT(txns_reconcile(seller, true).mended, 0);
+    told_check(&told, 0, 1);
+    if (call == TXN_CONFIRM) {
+        CHECK_STATUS(txn_do(txn, TXN_CONFIRM), INVENTORY_UNKNOWN);
+        CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    }
+    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
+    txn_check_order(seller, txn, 0, state);
+    CHECK_STR(redis_command(&redis, "HGET", "seckill:{seat}:item", "shortage", NULL), "0");
+    told_check(&told, 0, 1);
+    item_check_audit(seller, "seat", 0, call != TXN_CONFIRM, call == TXN_CONFIRM);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
+static void test_aborted_and_confirmed(void) {
+    aborted_and_sold(TXN_CONFIRM, "confirmed");
+}
+
+static void test_aborted_and_cancelled(void) {
+    aborted_and_sold(TXN_CANCEL, "cancelled");
+}
+
 /* ---- a decision that the journal lost, and an item has ---- */
+
+/* The server forgets the last step of a line, whose counter was `from`. */
+static void lose_step(const struct redis_server *redis, const struct txn *txn, int line, const char *from) {
+    struct inventory_order order;
+    inventory_transaction_order(&txn->transaction, line, &order);
+    const char *digest = strchr(order.id, ':') + 1,
+               *quantity = harness_format("%lld", (long long)order.quantity),
+               *record = redis_command(redis, "HGET", key_of(txn, line, "orders"), digest, NULL);
+    redis_command(redis, "HSET", key_of(txn, line, "orders"), digest,
+                  harness_format("b%s", strchr(record, ' ')), NULL);
+    redis_command(redis, "HINCRBY", key_of(txn, line, "item"), "held", quantity, NULL);
+    redis_command(redis, "HINCRBY", key_of(txn, line, "item"), from, harness_format("-%s", quantity), NULL);
+    if (strcmp(from, "available") == 0)
+        redis_command(redis, "HINCRBY", key_of(txn, line, "item"), "returned",
+                      harness_format("-%s", quantity), NULL);
+}
 
 static struct txn *make_decided(struct seller *seller, const struct redis_server *redis, const char *key,
                                 enum txn_call call, const char *phase) {
@@ -280,11 +334,42 @@ static void test_decided_by_items(void) {
     CHECK(txns_audit_all(seller).conserved);
 }
 
+static void wait_for_phase(struct seller *seller, const struct redis_server *redis, const struct txn *txn,
+                           const char *phase) {
+    for (int i = 0; i < 100 && strcmp(txn_phase(redis, txn), phase) != 0; i++)
+        shop_idle(seller->shop, 20);
+    CHECK_STR(txn_phase(redis, txn), phase);
+}
+
+/* Nobody asks: what an item has stands, and the other one, whose step was lost too, keeps its units. */
+static void test_completed(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    items_put_three(seller);
+    struct txn *confirmed = make_decided(seller, &redis, "a", TXN_CONFIRM, "held"),
+               *cancelled = make_decided(seller, &redis, "b", TXN_CANCEL, "held");
+    lose_step(&redis, confirmed, 1, "sold");
+    lose_step(&redis, cancelled, 0, "available");
+    CHECK_INT(txns_reconcile(seller, true).torn, 0);
+    wait_for_phase(seller, &redis, confirmed, "confirmed");
+    wait_for_phase(seller, &redis, cancelled, "cancelled");
+    txn_check_order(seller, confirmed, 1, "confirmed");
+    txn_check_order(seller, cancelled, 0, "cancelled");
+    item_check_audit(seller, "held", 98, 0, 2);
+    item_check_audit(seller, "phone", 99, 0, 1);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
     harness_run("a decision that does not fit", test_overruled_short);
+    harness_run("aborted, sold, and confirmed", test_aborted_and_confirmed);
+    harness_run("aborted, sold, and cancelled", test_aborted_and_cancelled);
     harness_run("a decision that items have", test_decided_by_items);
+    harness_run("a decision that nobody asks for", test_completed);
     harness_run("a master that is gone", test_master_gone);
     harness_run("a reply that is lost", test_reply_lost);
     return harness_finish();

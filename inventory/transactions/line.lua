@@ -8,9 +8,9 @@
 --     {'not-started'} or {'ended'}.
 --   settle: state, user, quantity of all lines, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
 --     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
---     a failover, and c takes its units anew; also of one
---     that has expired, or was cancelled, if it is noted as lost. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is noted
---     that they are lost (see putback.lua), or {'otherwise', record}.
+--     a failover, and c takes its units anew; also of one that has ended, if it is noted as lost. One that was aborted, since the decision was lost,
+--     has given its units back, and ends as x or e. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is
+--     noted that they are lost (see putback.lua), or {'otherwise', record}.
 --   disown: the same with u, and ends confirmed orders too. Those that were cancelled, or expired, have no units.
 --   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
 --     that came back, {'aborted'} or {'sold-out', available}.
@@ -110,14 +110,16 @@ function act.debit()
 end
 
 function act.settle()
-  local state, user, held, sold, lacking, expired, noted = ARGV[4], ARGV[5], 0, 0, 0, 0, true
+  local state, user, held, sold, lacking, expired, noted, ended = ARGV[4], ARGV[5], 0, 0, 0, 0, true, what == 'disown'
   for i = 1, #digests do
     local was, quantity = letter(i), tonumber(string.match(records[i], ' (%d+)'))
-    local is_noted = state == 'c' and (not was or was == 'e' or was == 'x') and redis.call('HEXISTS', shortage, digests[i]) == 1
-    local is_lost = was and is_noted -- that it was confirmed before it was taken for expired, or cancelled
+    local is_noted = state == 'c' and was ~= 'b' and was ~= 'c' and redis.call('HEXISTS', shortage, digests[i]) == 1
+    local is_lost = was and is_noted -- that it was confirmed before it was taken for expired, cancelled or not decided
+    local is_aborted = was == 'u' and (state == 'x' or state == 'e')
+    ended = ended or is_aborted
     if not was then
       records[i] = state .. string.sub(records[i], 2)
-    elseif was == 'b' or is_lost or what == 'disown' and was ~= 'u' then
+    elseif was == 'b' or is_lost or is_aborted or what == 'disown' and was ~= 'u' then
       local version, rest = string.match(standing[i], '^%a(%d*)(.*)')
       records[i] = state .. (tonumber(version) or 1) + 1 .. rest
     elseif was == state then
@@ -142,7 +144,7 @@ function act.settle()
   add(item, 'available', back)
   add(item, 'returned', state == 'c' and 0 - expired or held + sold + lacking)
   if had then add(users, user, 0 - back) end
-  for i = 1, (lacking > 0 or what == 'disown') and #digests or 0 do
+  for i = 1, (lacking > 0 or ended) and #digests or 0 do
     forget_shortage(digests[i])
   end
   return {'done', state == 'u' and back > 0 and back or nil}

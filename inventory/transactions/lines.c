@@ -162,8 +162,11 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         run->lacks = true;
         return true;
     }
-    if (strcmp(word, "otherwise") == 0 && count > 1)
-        return note_decided(run, redis_value_text(redis_value_at(value, 1)));
+    if (strcmp(word, "otherwise") == 0 && count > 1) {
+        bool decided = note_decided(run, redis_value_text(redis_value_at(value, 1)));
+        run->inventory->torn |= !decided; /* it was aborted, or is lost: see reconcile.c */
+        return decided;
+    }
     if (!terms_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "inventory/model/record.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/status.h"
@@ -39,6 +40,7 @@ struct comparing {
     struct inventory_transaction transaction;
     int pending; /* lines, and 1 until all were begun */
     bool torn;
+    enum inventory_step step; /* a line of a held basket has taken it; READ: none */
 };
 
 /* One line of it, and what its item must have. */
@@ -80,11 +82,39 @@ static void count_down(struct reconciling *in) {
 
 /* ---- a line ---- */
 
+/* A basket whose last step the journal has lost. */
+struct settling {
+    struct inventory *inventory;
+    struct inventory_transaction transaction;
+};
+
+static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
+    struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
+    settling->inventory->torn |= status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN;
+    free(settling);
+}
+
+/* The step stands; it was asked for in time. */
+static void settle(struct inventory *inventory, const struct inventory_transaction *transaction,
+                   enum inventory_step step) {
+    struct settling *settling = malloc(sizeof *settling);
+    if (!settling) {
+        inventory->torn = true;
+        return;
+    }
+    *settling = (struct settling){.inventory = inventory, .transaction = *transaction};
+    settling->transaction.done = on_settled;
+    settling->transaction.arrived_ns = 1;
+    inventory_transaction_settle(inventory, &settling->transaction, step);
+}
+
 static void end_transaction(struct comparing *of) {
     struct reconciling *in = of->in;
     if (--of->pending > 0)
         return;
     in->told.torn += of->torn;
+    if (in->mend && of->step != INVENTORY_READ)
+        settle(in->inventory, &of->transaction, of->step);
     free(of);
     count_down(in);
 }
@@ -112,14 +142,16 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
 }
 
 /* Whether the item has what it must have. A basket that was held when its record was read may have been
- * settled since. */
+ * settled since. One that is ending needs no units. */
 static bool has(const struct line_compared *compared, const char *standing) {
+    enum phase phase = (enum phase)compared->of->transaction.phase;
+    bool ends = phase == PHASE_CANCELLING || phase == PHASE_EXPIRING;
     struct inventory_order now, must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
     return standing && record_read(&now, "", "", standing) && record_read(&must, "", "", compared->record) &&
            (now.state == must.state ||
-            (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
+            (must.state == INVENTORY_STATE_HELD && (ends || now.state != INVENTORY_STATE_ABORTED)));
 }
 
 /* The decision was lost, and the order ended by another one, which is weaker: see transaction.c. The journal
@@ -137,13 +169,28 @@ static void overrule(struct line_compared *compared, const char *standing) {
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }
 
+/* The journal has lost the last step of a held basket, and an item has it. It stands: to confirm before to
+ * cancel. */
+static void note_step(struct line_compared *compared, const char *standing) {
+    struct comparing *of = compared->of;
+    struct inventory_order now;
+    if (of->transaction.phase != PHASE_HELD || !standing || !record_read(&now, "", "", standing))
+        return;
+    if (now.state == INVENTORY_STATE_CONFIRMED)
+        of->step = INVENTORY_CONFIRM;
+    else if (now.state == INVENTORY_STATE_CANCELLED && of->step == INVENTORY_READ)
+        of->step = INVENTORY_CANCEL;
+}
+
 static void on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     bool good = store_status(in->inventory, value) == INVENTORY_OK;
     in->failed |= !good;
-    if (good)
+    if (good) {
         overrule(compared, redis_value_text(value));
+        note_step(compared, redis_value_text(value));
+    }
     if (!good || has(compared, redis_value_text(value))) {
         end_line(compared);
         return;
