@@ -7,18 +7,19 @@
  * (putback.lua), and what it lacks is put back, the newest state of each order. Then the server rests: it is
  * sold from once all inventories that lived have shown theirs (rest.h), or when rest_ms() is over.
  * That is longer than the others need to notice: they lose their connection, or a call is without a reply for
- * the time-out, or the question for the history is, which each server is asked twice a second. At the end of
- * the rest what did not fit is shown once more: others may have put back what frees its units, and all wait
- * for that, for REACH_MS beyond rest_ms() at most. What does not fit then is noted in the item (`shortage`),
- * told (`on_loss`) and counted.
+ * the time-out, or the question for the history is, which each server is asked twice a second. Who has much
+ * to show says so each second, and is waited for, for RESTS_MOST_MS at most. At the end of the rest what did
+ * not fit is shown once more: others may have put back what frees its units, and all wait for that, for
+ * REACH_MS beyond rest_ms() at most. What does not fit then is noted in the item (`shortage`), told
+ * (`on_loss`) and counted.
  *
  * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
  * tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the store's
  * disk has it, and a receipt is forgotten by its age, but not while the server is away, or does not answer.
  *
  * It cannot put back
- * - what an inventory acknowledged that died too, in its last moments: whoever waited for it in vain
- *   counts that (`unkept`),
+ * - what an inventory acknowledged that died too, in its last moments: whoever waited for it in vain, or
+ *   cannot know who lived, counts that (`unkept`),
  * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
  *   connected: that is counted (`unkept`) when a new history is met,
  * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
