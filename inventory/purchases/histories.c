@@ -279,7 +279,7 @@ static void note_silent(struct inventory *inventory, const struct history *histo
 
 /* One that is new here, and had nothing to show, is not to be waited for by others, whom it may precede. */
 static void admit(struct inventory *inventory, const struct history *history, struct server *server) {
-    if (!history->follows)
+    if (!history->follows && server->history != history->number)
         rest_tell(inventory, server, history->id, false, REST_DONE, NULL, NULL);
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);

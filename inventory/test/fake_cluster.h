@@ -7,14 +7,14 @@ enum { FAKE_SERVERS = 3, FAKE_TEXT = 1024 };
 struct fake_cluster;
 
 /* The reply of the server to a command, as the protocol has it; NULL: none ever. Called in the fake's thread.
- * SELECT is answered before, and CLUSTER INFO if there is an epoch. */
+ * SELECT and what concerns heartbeats is answered before, and CLUSTER INFO if there is an epoch. */
 typedef const char *fake_answer_fn(struct fake_cluster *fake, int server, int argc, const char **argv);
 
 struct fake_cluster {
     int port[FAKE_SERVERS];
     fake_answer_fn *answer;
     _Atomic int epoch[FAKE_SERVERS]; /* that CLUSTER INFO tells */
-    _Atomic int commands;            /* that came, but for SELECT and an epoch's */
+    _Atomic int commands;            /* that came, but for those */
     _Atomic int maps;                /* of these CLUSTER SLOTS */
     char text[FAKE_TEXT];            /* room for a reply */
     struct fake_inside *inside;
