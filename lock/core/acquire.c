@@ -213,21 +213,28 @@ static enum lock_status acquire_from_store(struct request *request, struct lock_
     return LOCK_OK;
 }
 
-/* The holder before may have passed on its grant; otherwise the store is asked. */
-static enum lock_status acquire_as_holder(struct request *request, struct lock_store_grant *granted) {
+/* This thread has the next of the fences. False: what the holder before it has left was lost meanwhile. */
+static bool take_next(struct request *request, struct lock_store_grant *granted) {
     struct lock_grant *grant = &request->attempt.grant;
-    if (granted->holders_left > 0 && lock_now_ns(request->lock) < granted->pass_until_ns) {
-        atomic_fetch_add(&request->lock->metrics.passed, 1);
-        grant->deadline_ns = granted->deadline_ns;
-    } else {
-        enum lock_status status = acquire_from_store(request, granted);
-        if (status != LOCK_OK)
-            return status;
-    }
+    grant->deadline_ns = granted->deadline_ns;
     grant->fence = granted->next_fence;
     granted->next_fence += granted->next_fence > 0;
     granted->holders_left--;
-    return LOCK_OK;
+    return !request->lock->queue || lock_local_queue_set_grant(request->lock->queue, grant, granted);
+}
+
+/* The holder before may have passed on its grant; otherwise the store is asked. */
+static enum lock_status acquire_as_holder(struct request *request, struct lock_store_grant *granted) {
+    struct lock *lock = request->lock;
+    if (granted->holders_left > 0 && lock_now_ns(lock) < granted->pass_until_ns &&
+        take_next(request, granted)) {
+        atomic_fetch_add(&lock->metrics.passed, 1);
+        return LOCK_OK;
+    }
+    enum lock_status status = acquire_from_store(request, granted);
+    if (status == LOCK_OK)
+        take_next(request, granted);
+    return status;
 }
 
 /* What a store granted that has moved since `moves` was read may be lost, and was perhaps not seen when all
@@ -256,8 +263,6 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         return status;
     status = acquire_as_holder(request, &granted);
     if (status == LOCK_OK) {
-        if (lock->queue)
-            lock_local_queue_set_grant(lock->queue, grant, &granted);
         if (lock->maintenance)
             lock_maintenance_wake(lock->maintenance, grant->deadline_ns);
         doubt_if_moved(lock, moves);

@@ -17,7 +17,7 @@ struct key_queue {
     struct lock_store_grant granted; /* passes from one holder to the next */
     uint64_t thread;
     unsigned reentries;
-    bool lost;
+    bool lost; /* the holder's grant; or `granted`, which a thread takes over and has not got yet */
     int64_t progress_ns;
 };
 
@@ -198,11 +198,13 @@ uint64_t lock_local_queue_count_waiting(struct lock_local_queue *queue) {
     return waiting;
 }
 
-void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
+bool lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
                                 const struct lock_store_grant *granted) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    if (each) {
+    bool lost = each && each->lost && strcmp(each->granted.owner, granted->owner) == 0;
+    if (each && !lost) {
+        each->lost = false;
         each->grant = *grant;
         each->granted = *granted;
         each->store_waiter = NULL;
@@ -214,6 +216,7 @@ void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
         wake_first(each); /* it must wait no longer than this deadline */
     }
     pthread_mutex_unlock(&queue->mutex);
+    return !lost;
 }
 
 enum lock_local_release lock_local_queue_leave(struct lock_local_queue *queue, const char *key,
@@ -433,8 +436,11 @@ void lock_local_queue_doubt_all(struct lock_local_queue *queue) {
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_granted(queue, due), *any = find(queue, due->grant.key);
-    if (any && strcmp(any->granted.owner, due->granted.owner) == 0)
+    if (any && strcmp(any->granted.owner, due->granted.owner) == 0) {
         any->granted.holders_left = 0; /* whichever owner holds it now, it is not passed on any more */
+        if (any->grant.deadline_ns == INT64_MAX)
+            any->lost = true; /* nor does a thread get it that takes it over just now */
+    }
     if (each) {
         each->lost = true;
         if (gone && !is_free(queue, each))
@@ -443,4 +449,14 @@ bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock
     }
     pthread_mutex_unlock(&queue->mutex);
     return each != NULL;
+}
+
+bool lock_local_queue_find_heir(struct lock_local_queue *queue, struct lock_due *due) {
+    pthread_mutex_lock(&queue->mutex);
+    const struct key_queue *each = find(queue, due->grant.key);
+    bool has_heir = each && is_granted(each) && strcmp(each->granted.owner, due->granted.owner) == 0;
+    if (has_heir)
+        due->grant = each->grant;
+    pthread_mutex_unlock(&queue->mutex);
+    return has_heir;
 }

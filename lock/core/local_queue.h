@@ -51,8 +51,9 @@ void lock_local_queue_free(struct lock_local_queue *queue);
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
                                         int64_t deadline_ns, struct lock_cancel *cancel,
                                         struct lock_waiter *waiter, struct lock_store_grant *granted);
-/* The local holder has `grant` now, out of `granted`, which the queue keeps. */
-void lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
+/* The local holder has `grant` now, out of `granted`, which the queue keeps. False: the holder before it had
+ * left `granted`, and that was lost meanwhile; the local holder has nothing. */
+bool lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,
                                 const struct lock_store_grant *granted);
 
 /* How many threads wait now, for any key. */
@@ -120,5 +121,8 @@ void lock_local_queue_doubt_all(struct lock_local_queue *queue);
 /* The grant is lost. `gone`: it is not in the store any more; otherwise no other owner has it before its
  * deadline, but its holder should stop. False: it has ended meanwhile. */
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone);
+/* The grant has ended meanwhile, but the store's was passed on: `due->grant` becomes that of who holds it
+ * now. False: nobody does, or he was told that it is lost. */
+bool lock_local_queue_find_heir(struct lock_local_queue *queue, struct lock_due *due);
 
 #endif

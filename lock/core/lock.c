@@ -91,8 +91,9 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
     memcpy(check.grant.owner, due.granted.owner, sizeof check.grant.owner);
     uint64_t moves = atomic_load(&lock->moves);
     lock->backend->check(lock->store, &check, 1);
-    if (check.status == LOCK_NOT_OWNER)
-        lock_local_queue_set_lost(lock->queue, &due, true);
+    if (check.status == LOCK_NOT_OWNER && !lock_local_queue_set_lost(lock->queue, &due, true) &&
+        lock_local_queue_find_heir(lock->queue, &due))
+        lock_maintenance_doubt(lock->maintenance); /* only its thread may tell the heir */
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
     if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))

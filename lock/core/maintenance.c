@@ -46,10 +46,12 @@ static int64_t now_ns(const struct lock_maintenance *maintenance) {
 
 /* ---- verifying and renewing ---- */
 
-static void lose(struct lock_maintenance *maintenance, const struct lock_due *due, bool gone) {
+static void lose(struct lock_maintenance *maintenance, struct lock_due *due, bool gone) {
     struct lock *lock = maintenance->lock;
-    if (!lock_local_queue_set_lost(lock->queue, due, gone))
-        return;
+    while (!lock_local_queue_set_lost(lock->queue, due, gone)) {
+        if (!lock_local_queue_find_heir(lock->queue, due))
+            return;
+    }
     atomic_fetch_add(&lock->metrics.lost, 1);
     if (!lock->config.on_lost)
         return;
@@ -64,7 +66,7 @@ static bool is_renewed(const struct lock_maintenance *maintenance, const struct 
 }
 
 /* Returns when the grant is to be verified again, if that is earlier than its queue noted. */
-static int64_t apply(struct lock_maintenance *maintenance, const struct lock_due *due,
+static int64_t apply(struct lock_maintenance *maintenance, struct lock_due *due,
                      const struct lock_check *check) {
     struct lock *lock = maintenance->lock;
     if (check->status == LOCK_NOT_OWNER) {
@@ -85,8 +87,7 @@ static int64_t apply(struct lock_maintenance *maintenance, const struct lock_due
 }
 
 /* False: there is nothing to ask the store. */
-static bool prepare(struct lock_maintenance *maintenance, const struct lock_due *due,
-                    struct lock_check *check) {
+static bool prepare(struct lock_maintenance *maintenance, struct lock_due *due, struct lock_check *check) {
     if (due->forgotten) {
         lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;

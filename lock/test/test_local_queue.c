@@ -66,11 +66,17 @@ static enum lock_status enter(struct lock_local_queue *queue, char owner) {
     return enter_until(queue, owner_named(owner), 0);
 }
 
-static void hold(struct lock_local_queue *queue, char owner, int64_t deadline_ns) {
+/* Out of what the store granted to that `store_owner`. */
+static bool hold_of_store(struct lock_local_queue *queue, char owner, int64_t deadline_ns, char store_owner) {
     struct lock_grant grant = {.key = "key", .deadline_ns = deadline_ns};
     struct lock_store_grant granted = {.deadline_ns = deadline_ns};
     memcpy(grant.owner, owner_named(owner), sizeof grant.owner);
-    lock_local_queue_set_grant(queue, &grant, &granted);
+    memcpy(granted.owner, owner_named(store_owner), sizeof granted.owner);
+    return lock_local_queue_set_grant(queue, &grant, &granted);
+}
+
+static void hold(struct lock_local_queue *queue, char owner, int64_t deadline_ns) {
+    hold_of_store(queue, owner, deadline_ns, owner);
 }
 
 static bool leave(struct lock_local_queue *queue, char owner) {
@@ -138,6 +144,27 @@ static void moved(void) {
     lock_local_queue_free(queue);
 }
 
+/* What a thread takes over is lost before it has got it: it gets nothing, but what the store grants it then.
+ */
+static void lost_while_taken_over(void) {
+    int64_t until_ns;
+    struct lock_local_queue *queue = open_forgotten(PATIENCE_MS, &until_ns);
+    struct lock_due due = {.grant.key = "key"};
+    struct lock_store_grant granted;
+    struct entrant next;
+    memcpy(due.grant.owner, owner_named('a'), sizeof due.grant.owner);
+    hold_of_store(queue, 'a', until_ns, 's');
+    CHECK(lock_local_queue_find(queue, &due));
+    start(&next, queue, 'b', INT64_MAX);
+    CHECK_INT(lock_local_queue_leave(queue, "key", due.grant.owner, true, &granted), LOCK_LOCAL_PASSED_ON);
+    CHECK_INT(end(&next), LOCK_OK);
+    CHECK(!lock_local_queue_set_lost(queue, &due, true));
+    CHECK(!hold_of_store(queue, 'b', until_ns, 's'));
+    CHECK(hold_of_store(queue, 'b', until_ns, 'b'));
+    CHECK(leave(queue, 'b'));
+    lock_local_queue_free(queue);
+}
+
 /* The queue uses the clock of its env. */
 static void turned_clock(void) {
     int64_t until_ns;
@@ -155,6 +182,7 @@ int main(int argc, char **argv) {
     harness_run("a forgotten release", forgotten);
     harness_run("the first in the queue gives up", the_first_gives_up);
     harness_run("the deadline moves", moved);
+    harness_run("lost while it is taken over", lost_while_taken_over);
     harness_run("a clock that is turned", turned_clock);
     return harness_finish();
 }

@@ -2,6 +2,7 @@
  * The store is made up here: it grants everything, or nothing, and counts what it is asked. */
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,68 @@ static void verified_together(void) {
         hold(harness_format("key-%d", i), LONG_MS);
     CHECK(harness_wait(is_lost, &(int){KEYS}, PATIENCE_MS));
     CHECK(calls < KEYS / 4);
+}
+
+/* ---- a grant that was passed on, and is lost ---- */
+
+static sem_t is_asked, may_answer;
+static char told_owner[LOCK_OWNER_SIZE];
+
+static enum lock_status grant_to_many(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = now_ns(NULL) + 3LL * PATIENCE_MS * MS;
+    return LOCK_OK;
+}
+
+static void verify_late(void *store, struct lock_check *check, size_t count) {
+    (void)store;
+    CHECK_INT(count, 1);
+    sem_post(&is_asked);
+    sem_wait(&may_answer);
+    check->status = LOCK_NOT_OWNER;
+}
+
+static void let_answer(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 10; i++)
+        sem_post(&may_answer);
+}
+
+static void on_lost_by(void *ctx, const struct lock_grant *grant) {
+    memcpy(told_owner, grant->owner, sizeof told_owner);
+    on_lost(ctx, grant);
+}
+
+static bool is_waiting(void *arg) {
+    (void)arg;
+    return lock_local_queue_count_waiting(queue) > 0;
+}
+
+/* The store is asked for a grant, and answers that it is gone, when another thread has taken it over: that is
+ * told, and not a third of the time to live later. */
+static void lost_by_its_heir(void) {
+    static struct lock_backend backend = {.fences_per_grant = 16,
+                                          .attempt_releases = true,
+                                          .attempt = grant_to_many,
+                                          .withdraw = withdraw,
+                                          .check = verify_late};
+    sem_init(&is_asked, 0, 0);
+    sem_init(&may_answer, 0, 0);
+    begin_with(&backend, 3 * PATIENCE_MS, 0);
+    harness_defer(let_answer, NULL);
+    lock.config.on_lost = on_lost_by;
+    struct lock_grant first = tools_acquire(&lock, "key");
+    struct tools_waiter *heir = tools_wait(&lock, "key", PATIENCE_MS, NULL);
+    CHECK(harness_wait(is_waiting, NULL, PATIENCE_MS));
+    lock_maintenance_doubt(maintenance);
+    sem_wait(&is_asked);
+    tools_check_status(lock_release(&lock, &first), LOCK_OK);
+    tools_check_status(tools_join(heir), LOCK_OK);
+    CHECK_INT(lock.metrics.passed, 1);
+    sem_post(&may_answer);
+    CHECK(harness_wait(is_lost, &(int){1}, PATIENCE_MS / 2));
+    CHECK_STR(told_owner, heir->grant.owner);
+    tools_check_status(lock_progress(&lock, &heir->grant), LOCK_LOST);
 }
 
 /* ---- a whole lock with a store that fails ---- */
@@ -545,6 +608,7 @@ int main(int argc, char **argv) {
     harness_run("releases are done all the same", released_all_the_same);
     harness_run("stopped at once", stopped_at_once);
     harness_run("many grants are verified together", verified_together);
+    harness_run("a grant that was passed on is lost", lost_by_its_heir);
     harness_run("a release without memory", without_memory);
     harness_run("lost replies to releases", lost_replies);
     harness_run("an attempt that was never sent", never_sent);
