@@ -187,6 +187,7 @@ static enum lock_status acquire_from_store(struct request *request, struct lock_
     const struct lock_grant *grant = &attempt->grant;
     struct lock_pending_release *pending = NULL;
     enum lock_status status = LOCK_OK;
+    uint64_t moves = atomic_load(&lock->moves);
     memcpy(attempt->releasing, granted->owner, sizeof attempt->releasing);
     if (lock->maintenance && lock_maintenance_is_full(lock->maintenance))
         status = LOCK_UNAVAILABLE;
@@ -204,6 +205,7 @@ static enum lock_status acquire_from_store(struct request *request, struct lock_
     }
     unsigned fences = lock->backend->fences_per_grant;
     *granted = (struct lock_store_grant){.holders_left = fences ? fences : 1,
+                                         .moves = moves,
                                          .next_fence = grant->fence,
                                          .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
                                          .deadline_ns = grant->deadline_ns,
@@ -313,11 +315,10 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 /* ---- releasing ---- */
 
 /* Repeats a release whose reply was lost. LOCK_UNKNOWN: the store could not be asked; or the grant is not
- * there, and its deadline has passed meanwhile or the store has moved (since `moves` was read), so it may
- * have ended or have been released. */
+ * there, and its deadline has passed meanwhile or the store has moved since it was known to have it, so it
+ * may have ended or have been released. */
 static enum lock_status release_again(struct lock *lock, const char *key,
-                                      const struct lock_store_grant *granted, int64_t until_ns,
-                                      uint64_t moves, bool *gone) {
+                                      const struct lock_store_grant *granted, int64_t until_ns, bool *gone) {
     const struct timespec pause = {.tv_nsec = pause_ns};
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
     while (!is_gone(status) && lock_mono_ns() < until_ns) {
@@ -326,7 +327,7 @@ static enum lock_status release_again(struct lock *lock, const char *key,
     }
     *gone = is_gone(status);
     if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < granted->deadline_ns &&
-        atomic_load(&lock->moves) == moves)
+        atomic_load(&lock->moves) == granted->moves)
         return LOCK_OK; /* the first release did it */
     return status == LOCK_OK ? LOCK_OK : LOCK_UNKNOWN;
 }
@@ -336,12 +337,11 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
                                          const struct lock_store_grant *granted) {
     if (!lock->store)
         return LOCK_OK;
-    uint64_t moves = atomic_load(&lock->moves);
     int64_t until_ns = lock_mono_ns() + release_again_ns;
     enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
     bool gone = is_gone(status);
     if (status == LOCK_UNKNOWN)
-        status = release_again(lock, key, granted, until_ns, moves, &gone);
+        status = release_again(lock, key, granted, until_ns, &gone);
     settle(lock, granted->pending, !gone);
     return status;
 }
@@ -349,7 +349,7 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
 /* `*since_ns` is set to when the grant was acquired, if that is known. */
 static enum lock_status release(struct lock *lock, const struct lock_grant *grant, bool later,
                                 int64_t *since_ns) {
-    struct lock_store_grant granted = {.deadline_ns = grant->deadline_ns};
+    struct lock_store_grant granted = {.moves = atomic_load(&lock->moves), .deadline_ns = grant->deadline_ns};
     memcpy(granted.owner, grant->owner, sizeof granted.owner);
     if (!lock->queue)
         return later ? LOCK_UNAVAILABLE : release_in_store(lock, grant->key, &granted);

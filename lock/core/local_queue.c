@@ -420,6 +420,8 @@ bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_d
     }
     if (each && verify_ns && verify_ns < each->granted.verify_ns)
         each->granted.verify_ns = verify_ns;
+    if (each && due->granted.moves > each->granted.moves)
+        each->granted.moves = due->granted.moves;
     pthread_mutex_unlock(&queue->mutex);
     return each != NULL;
 }

@@ -25,6 +25,7 @@ struct lock_pending_release {
 struct lock_store_grant {
     char owner[LOCK_OWNER_SIZE]; /* as the store knows it; "": nothing is granted */
     unsigned holders_left;       /* how many more local holders it may serve */
+    uint64_t moves;              /* of the store (handle.h), when it was last known to have this */
     uint64_t next_fence;
     int64_t since_ns;      /* when the local holder got it */
     int64_t pass_until_ns; /* later it is not passed on: too little time would be left */
@@ -112,8 +113,8 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
 /* In the same way the next grant that has less than a third of its time left; `scan->next_ns` is when the
  * first of the others will have. It stays as it is. */
 bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
-/* The grant has another deadline, or is verified again earlier than it would be; 0: as it is. False: it has
- * ended meanwhile. */
+/* The grant has another deadline, or is verified again earlier than it would be; 0: as it is. And
+ * `due->granted.moves`, if that is more. False: it has ended meanwhile. */
 bool lock_local_queue_update(struct lock_local_queue *queue, const struct lock_due *due, int64_t deadline_ns,
                              int64_t verify_ns);
 /* Every grant is due now. */

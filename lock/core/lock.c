@@ -96,6 +96,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
         lock_maintenance_doubt(lock->maintenance); /* only its thread may tell the heir */
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
+    due.granted.moves = moves;
     if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
     lock_maintenance_wake(lock->maintenance, check.grant.deadline_ns);

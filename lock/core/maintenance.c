@@ -73,15 +73,15 @@ static int64_t apply(struct lock_maintenance *maintenance, struct lock_due *due,
         lose(maintenance, due, true);
         return INT64_MAX;
     }
-    if (check->status == LOCK_OK && check->extends) {
+    bool is_there = check->status == LOCK_OK;
+    if (is_there && check->extends) {
         if (lock_local_queue_update(lock->queue, due, check->grant.deadline_ns, 0))
             atomic_fetch_add(&lock->metrics.extended, 1);
         lock_maintenance_wake(maintenance, check->grant.deadline_ns);
         return INT64_MAX;
     }
-    if (!lock->renews && check->status == LOCK_OK)
-        return INT64_MAX;
-    int64_t again_ns = now_ns(maintenance) + due->granted.third_ns / 4;
+    int64_t again_ns =
+        is_there && !lock->renews ? INT64_MAX : now_ns(maintenance) + due->granted.third_ns / 4;
     lock_local_queue_update(lock->queue, due, 0, again_ns);
     return again_ns;
 }
@@ -115,6 +115,8 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     if (count > 0)
         lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++) {
+        if (checks[i].status == LOCK_OK)
+            dues[i].granted.moves = moves;
         int64_t again_ns = apply(maintenance, &dues[i], &checks[i]);
         if (again_ns < scan->next_ns)
             scan->next_ns = again_ns;

@@ -403,36 +403,75 @@ static void lost_replies(void) {
                                           .attempt = grant_for_a_while,
                                           .release = release_as_told,
                                           .withdraw = withdraw};
+    enum when { NEVER, BEFORE, MEANWHILE };
     static const struct {
         enum lock_status answers[5], status;
         int first_ms, withdrawn;
-        bool moves;
+        enum when moves;
     } cases[] = {
-        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, false},
-        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0, false},
-        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 0, 0, true},    /* or the new server never had it */
-        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0, false}, /* or it had run out before */
-        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, false},
-        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1, false},
+        {{LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, NEVER},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_OK, 0, 0, NEVER},
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 0, 0, MEANWHILE}, /* or the new server never had it */
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 0, 0, BEFORE},    /* or another had got it there */
+        {{LOCK_UNKNOWN, LOCK_NOT_OWNER}, LOCK_UNKNOWN, 250, 0, NEVER},   /* or it had run out before */
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_UNKNOWN, LOCK_OK}, LOCK_OK, 0, 0, NEVER},
+        {{LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_STATUSES}, LOCK_UNKNOWN, 0, 1, NEVER},
         {{LOCK_UNAVAILABLE, LOCK_OK},
          LOCK_UNAVAILABLE,
          0,
          1,
-         false}, /* nothing was sent: it is released later */
-        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0, false},
+         NEVER}, /* nothing was sent: it is released later */
+        {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0, NEVER},
     };
     open_with(&backend, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lock_grant grant;
         answers = cases[i].answers;
         answer_ms = cases[i].first_ms;
-        moves = cases[i].moves;
+        moves = cases[i].moves == MEANWHILE;
         tools_check_status(lock_try(&lock, "key", &grant), LOCK_OK);
         withdrawn = 0;
+        lock.moves += cases[i].moves == BEFORE;
         tools_check_status(lock_release(&lock, &grant), cases[i].status);
         if (cases[i].withdrawn)
             CHECK(harness_wait(is_withdrawn, &(int){1}, PATIENCE_MS));
         CHECK_INT(read_count(&withdrawn), cases[i].withdrawn);
+    }
+}
+
+static void verify_well(void *store, struct lock_check *check, size_t count) {
+    (void)store;
+    CHECK_INT(count, 1);
+    verifications++;
+    check->status = LOCK_OK;
+}
+
+static bool is_verified(void *times) {
+    return verifications >= *(int *)times;
+}
+
+/* After the move the store was asked, and had it: then it is only the first release that can have ended it.
+ */
+static void lost_replies_after_a_move(void) {
+    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
+                                          .attempt = grant_attempt,
+                                          .release = release_as_told,
+                                          .withdraw = withdraw,
+                                          .check = verify_well};
+    static const enum lock_status lost_reply[] = {LOCK_UNKNOWN, LOCK_NOT_OWNER};
+    open_with(&backend, 0);
+    for (int extends = 0; extends < 2; extends++) {
+        struct lock_grant grant = tools_acquire(&lock, "key");
+        lock.moves++;
+        verifications = 0;
+        for (int i = 1; i < 3 && !extends; i++) { /* when it is asked again, the answer before has counted */
+            lock_maintenance_doubt(maintenance);
+            CHECK(harness_wait(is_verified, &i, PATIENCE_MS));
+        }
+        if (extends)
+            tools_check_status(lock_extend(&lock, &grant), LOCK_OK);
+        answers = lost_reply;
+        tools_check_status(lock_release(&lock, &grant), LOCK_OK);
     }
 }
 
@@ -611,6 +650,7 @@ int main(int argc, char **argv) {
     harness_run("a grant that was passed on is lost", lost_by_its_heir);
     harness_run("a release without memory", without_memory);
     harness_run("lost replies to releases", lost_replies);
+    harness_run("lost replies after a move", lost_replies_after_a_move);
     harness_run("an attempt that was never sent", never_sent);
     harness_run("pending releases are bounded", remembered);
     harness_run("cancelled among several", cancelled_among_several);
