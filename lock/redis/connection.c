@@ -211,15 +211,19 @@ static void leave_replica(struct redis_connection *connection) {
     break_connection(connection, 0);
 }
 
-bool redis_connection_was_reached(struct redis_connection *connection) {
+bool redis_connection_was_reached(struct redis_connection *connection, int64_t *epoch) {
     pthread_mutex_lock(&connection->mutex);
     bool was_reached = connection->reached.host[0];
+    if (connection->named.epoch > *epoch)
+        *epoch = connection->named.epoch;
     pthread_mutex_unlock(&connection->mutex);
     return was_reached;
 }
 
-bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named) {
-    pthread_mutex_lock(&connection->mutex);
+/* With the mutex held. */
+static bool follow_named(struct redis_connection *connection, const struct redis_named *named) {
+    if (named->epoch < connection->named.epoch && connection->named.epoch > named->asked_epoch)
+        return false;
     connection->named.epoch = named->epoch;
     connection->named.older_since_ns = named->older_since_ns;
     bool leaves = connection->hiredis && (named->replacing || !is_same(&named->master, &connection->reached));
@@ -228,6 +232,12 @@ bool redis_connection_follow(struct redis_connection *connection, const struct r
                                                    : "the Sentinels name another master");
     if (!named->replacing && !connection->hiredis)
         connect_now(connection);
+    return leaves;
+}
+
+bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named) {
+    pthread_mutex_lock(&connection->mutex);
+    bool leaves = follow_named(connection, named);
     pthread_mutex_unlock(&connection->mutex);
     return leaves;
 }

@@ -59,11 +59,12 @@ enum lock_status redis_connection_end(struct redis_connection *connection, struc
 
 /* For the thread that watches Sentinels. */
 struct redis_named;
-bool redis_connection_was_reached(struct redis_connection *connection);
+/* False: no server was reached yet. `*epoch` becomes that of the newest failover that the connection has
+ * heard of, if that is newer. */
+bool redis_connection_was_reached(struct redis_connection *connection, int64_t *epoch);
 /* The Sentinels say this now, in time. A connection to another server than they name is left, as if it broke;
- * then one to the master is made, if they name one, so that lock_env_moved() is called soon. True: it was
- * left.
- */
+ * then one to the master is made, if they name one, so that lock_env_moved() is called soon. What is older
+ * than what the connection has heard since they were asked does not count. True: it was left. */
 bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named);
 
 #endif

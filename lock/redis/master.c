@@ -134,6 +134,7 @@ bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_
     struct question questions[REDIS_URL_SERVERS_MAX];
     const struct question *best = NULL;
     int answers = 0;
+    named->asked_epoch = named->epoch;
     ask_all(questions, url, timeout_ms);
     named->replacing = false;
     named->master = url->servers[url->count - 1];

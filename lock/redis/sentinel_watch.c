@@ -42,7 +42,7 @@ static void *run(void *arg) {
     struct redis_named named = {.epoch = 0}, before;
     bool asked = false;
     while (rest(watch)) {
-        if (!redis_connection_was_reached(watch->connection))
+        if (!redis_connection_was_reached(watch->connection, &named.epoch))
             continue;
         char why[LOCK_ERROR_SIZE];
         bool is_named = redis_master_ask(&watch->url, watch->timeout_ms, &named, why, sizeof why);

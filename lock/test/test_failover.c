@@ -1,6 +1,8 @@
 /* redis: a Redis that fails over, and what the lock there loses with it. */
+#include <stdio.h>
 #include <string.h>
 
+#include "lock/redis/connection.h"
 #include "lock/redis/master.h"
 #include "lock/test/tools.h"
 
@@ -220,6 +222,42 @@ static void made_anew(void) {
     CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
 }
 
+static void close_connection(void *connection) {
+    redis_connection_close(connection);
+}
+
+static bool follow(struct redis_connection *connection, int port, int64_t asked_epoch, int64_t epoch) {
+    struct redis_named named = {.asked_epoch = asked_epoch, .epoch = epoch};
+    snprintf(named.master.host, sizeof named.master.host, "127.0.0.1");
+    named.master.port = port;
+    return redis_connection_follow(connection, &named);
+}
+
+/* What a connection has heard of counts for the thread that watches Sentinels, too: an answer from before
+ * does not lead it back, unless its Sentinels were made anew. */
+static void heard_of_newer(void) {
+    enum { TIMEOUT_MS = 2000, OLD = 4, NEW = 5 };
+    struct redis_server redis;
+    struct redis_url url;
+    struct redis_answer answer;
+    const char *const ping[] = {"PING"};
+    char why[200];
+    int64_t epoch = OLD;
+    redis_start(&redis, NULL);
+    int elsewhere = harness_free_port();
+    CHECK(redis_url_parse(&url, tools_redis_url(redis.port, ""), why, sizeof why));
+    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, NULL);
+    harness_defer(close_connection, connection);
+    CHECK(!redis_connection_was_reached(connection, &epoch));
+    tools_check_status(redis_connection_call(connection, 1, ping, &answer, NULL), LOCK_OK);
+    CHECK(!follow(connection, redis.port, 0, NEW));
+    CHECK(!follow(connection, elsewhere, OLD, OLD)); /* asked before that was heard of */
+    CHECK(redis_connection_was_reached(connection, &epoch));
+    CHECK_INT(epoch, NEW);
+    CHECK(follow(connection, elsewhere, NEW, OLD)); /* made anew */
+    CHECK(follow(connection, elsewhere, OLD, NEW));
+}
+
 /* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
  * which is alive. */
 static void within_a_failover(void) {
@@ -243,6 +281,7 @@ int main(int argc, char **argv) {
     harness_run("no Sentinel answers", no_sentinel);
     harness_run("a Sentinel that has not heard", stale_sentinel);
     harness_run("Sentinels that were made anew", made_anew);
+    harness_run("an answer from before", heard_of_newer);
     harness_run("within a failover", within_a_failover);
     return harness_finish();
 }
