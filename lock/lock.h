@@ -112,8 +112,10 @@ struct lock_config {
     /* A grant was lost before its deadline: it is not in the store any more (which is verified every third of
      * the time to live); or it is renewed, and could not be in time, or its holder has been silent. Not
      * called for other grants when their deadline passes: their holders know it. One thread of the library
-     * at a time calls this, and does nothing else meanwhile; it may call every function but lock_close(). It
-     * may be called while the holder releases, but not after lock_close() has returned. */
+     * at a time calls this, and does nothing else meanwhile, so for as long as it takes no other loss is told
+     * by it; of grants that were not renewed in time lock_progress() and lock_remaining_ns() tell all the
+     * same. It may call every function but lock_close(). It may be called while the holder releases, but not
+     * after lock_close() has returned. */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Clock and random numbers, for tests that control them. NULL: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);

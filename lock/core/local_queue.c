@@ -118,6 +118,18 @@ static bool is_free(const struct lock_local_queue *queue, const struct key_queue
     return !each->grant.owner[0] || now_ns(queue) >= each->grant.deadline_ns;
 }
 
+/* A grant that is renewed, and was not until a third of its time is left, counts as lost from then on,
+ * whether or not its holder was told yet. */
+static int64_t late_ns(const struct lock_local_queue *queue, const struct key_queue *each) {
+    return queue->renews && each->grant.deadline_ns != INT64_MAX
+               ? each->grant.deadline_ns - each->granted.third_ns
+               : INT64_MAX;
+}
+
+static bool is_lost(const struct lock_local_queue *queue, const struct key_queue *each) {
+    return each->lost || now_ns(queue) >= late_ns(queue, each);
+}
+
 static void wake_first(struct key_queue *each) {
     if (!TAILQ_EMPTY(&each->waiters))
         lock_waiter_wake(TAILQ_FIRST(&each->waiters));
@@ -262,8 +274,8 @@ void lock_local_queue_end(struct lock_local_queue *queue, const char *key, const
 bool lock_local_queue_reenter(struct lock_local_queue *queue, const char *key, struct lock_grant *grant) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find(queue, key);
-    bool holds = each && !each->lost && !is_free(queue, each) && each->grant.deadline_ns != INT64_MAX &&
-                 each->thread == this_thread();
+    bool holds = each && !is_lost(queue, each) && !is_free(queue, each) &&
+                 each->grant.deadline_ns != INT64_MAX && each->thread == this_thread();
     if (holds) {
         each->reentries++;
         each->progress_ns = now_ns(queue);
@@ -303,7 +315,7 @@ int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struc
                                      bool progresses) {
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_held_by(queue, grant->key, grant->owner);
-    int64_t deadline_ns = each && !each->lost ? each->grant.deadline_ns : 0;
+    int64_t deadline_ns = each && !is_lost(queue, each) ? each->grant.deadline_ns : 0;
     if (each && progresses)
         each->progress_ns = now_ns(queue);
     pthread_mutex_unlock(&queue->mutex);
@@ -367,20 +379,18 @@ bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan 
 
 bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan,
                                 struct lock_due *due) {
-    int64_t now = now_ns(queue);
     bool found = false;
     pthread_mutex_lock(&queue->mutex);
     for (; scan->bucket < BUCKETS && !found; scan->bucket += !found) {
         struct key_queue *each = LIST_FIRST(&queue->buckets[scan->bucket]);
         for (; each && !found; each = LIST_NEXT(each, next)) {
-            int64_t late_ns = each->grant.deadline_ns - each->granted.third_ns;
             if (!is_granted(each))
                 continue;
-            found = late_ns <= now;
+            found = is_lost(queue, each);
             if (found)
                 *due = (struct lock_due){.grant = each->grant, .granted = each->granted};
-            else if (late_ns < scan->next_ns)
-                scan->next_ns = late_ns;
+            else if (late_ns(queue, each) < scan->next_ns)
+                scan->next_ns = late_ns(queue, each);
         }
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -393,10 +403,10 @@ static struct key_queue *find_granted(struct lock_local_queue *queue, const stru
     return each && is_granted(each) ? each : NULL;
 }
 
-/* NULL also after its deadline. */
+/* NULL also after its deadline, and if it was not renewed in time. */
 static struct key_queue *find_valid(struct lock_local_queue *queue, const struct lock_due *due) {
     struct key_queue *each = find_granted(queue, due);
-    return each && !is_free(queue, each) ? each : NULL;
+    return each && !is_free(queue, each) && !is_lost(queue, each) ? each : NULL;
 }
 
 bool lock_local_queue_find(struct lock_local_queue *queue, struct lock_due *due) {

@@ -110,8 +110,8 @@ struct lock_scan {
 /* The next grant that is due, which counts as verified now; false: no more. A forgotten grant that no thread
  * waits for is taken out of the queue; a thread that waits takes it over itself. */
 bool lock_local_queue_next_due(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
-/* In the same way the next grant that has less than a third of its time left; `scan->next_ns` is when the
- * first of the others will have. It stays as it is. */
+/* In the same way the next grant that has less than a third of its time left, and so counts as lost if it
+ * should have been renewed; `scan->next_ns` is when the first of the others will have. It stays as it is. */
 bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan *scan, struct lock_due *due);
 /* The grant has another deadline, or is verified again earlier than it would be; 0: as it is. And
  * `due->granted.moves`, if that is more. False: it has ended meanwhile. */

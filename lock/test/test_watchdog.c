@@ -142,6 +142,52 @@ static void renewal_fails(void) {
     redis_resume(&redis);
 }
 
+static _Atomic bool takes_long;
+
+static void on_lost_for_long(void *ctx, const struct lock_grant *grant) {
+    on_lost(ctx, grant);
+    while (takes_long)
+        harness_pause_ms(1);
+}
+
+static void end_on_lost(void *arg) {
+    (void)arg;
+    takes_long = false;
+}
+
+enum { TOLD_MANY = 4 };
+
+static bool are_over(void *grants) {
+    for (int i = 0; i < TOLD_MANY; i++) {
+        if (lock_remaining_ns(told_lock, (const struct lock_grant *)grants + i) > 0)
+            return false;
+    }
+    return true;
+}
+
+/* While the first holder is told, which takes long, the others can know it in time by asking. */
+static void telling_takes_long(void) {
+    begin();
+    struct lock_config config = {.on_lost = on_lost_for_long};
+    struct lock_grant grants[TOLD_MANY];
+    told_times = 0;
+    takes_long = true;
+    struct lock *lock = told_lock =
+        tools_open(&config, tools_redis_url(redis.port, "variant=watchdog&ttl=3000"));
+    harness_defer(end_on_lost, NULL);
+    for (int i = 0; i < TOLD_MANY; i++)
+        grants[i] = tools_acquire(lock, harness_format("k%d", i));
+    redis_pause(&redis);
+    CHECK(harness_wait(is_told, &(int){1}, PATIENCE_MS));
+    CHECK(harness_wait(are_over, grants, PATIENCE_MS));
+    CHECK(lock_now_ns(lock) < grants[0].deadline_ns);
+    tools_check_status(lock_progress(lock, &grants[TOLD_MANY - 1]), LOCK_LOST);
+    CHECK_INT(told_times, 1);
+    takes_long = false;
+    CHECK(harness_wait(is_told, &(int){TOLD_MANY}, PATIENCE_MS));
+    redis_resume(&redis);
+}
+
 /* A holder that is told to stop has time to: no thread of this process gets the lock before its deadline. */
 static void told_in_time(void) {
     begin();
@@ -223,6 +269,7 @@ int main(int argc, char **argv) {
     harness_run("renewed", renewed);
     harness_run("a hung holder", hung_holder);
     harness_run("a renewal that fails", renewal_fails);
+    harness_run("telling takes long", telling_takes_long);
     harness_run("told in time", told_in_time);
     harness_run("paused", paused);
     harness_run("a renewal that gets over a failure", renewal_gets_over_a_failure);
