@@ -136,14 +136,15 @@ static void free_left(struct redis_servers *servers) {
     servers->left_count = kept;
 }
 
-/* True: another server had the slot, and this one may not have what that granted. */
+/* True: it was not this server that had the slot, and what was granted there may be gone. */
 static bool set_slot(struct redis_servers *servers, int slot, struct server *server) {
     struct server *before = servers->of_slot[slot];
     servers->of_slot[slot] = server;
-    return before && before != server;
+    return before != server;
 }
 
-static void install(struct redis_servers *servers) {
+/* `is_first`: there was no map before it, and so no grant. */
+static void install(struct redis_servers *servers, bool is_first) {
     bool moved = false;
     struct server *masters[REDIS_MASTERS_MAX] = {NULL};
     forget_others(servers); /* first: this makes room */
@@ -153,7 +154,7 @@ static void install(struct redis_servers *servers) {
         int16_t master = servers->slots->of_slot[slot];
         moved |= set_slot(servers, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
     }
-    if (moved)
+    if (moved && !is_first)
         lock_env_moved(servers->env);
 }
 
@@ -197,9 +198,10 @@ static void read_map(struct redis_servers *servers) {
     servers->reading = false;
     servers->rest_until_ns = good ? 0 : now_ns + MAP_RESTS * (now_ns - since_ns);
     if (good) {
+        bool is_first = servers->slots->masters == 0;
         *servers->slots = *slots;
         servers->read_at_ns = now_ns + (int64_t)MAP_AGE_MS * 1000000;
-        install(servers);
+        install(servers, is_first);
     }
     free(slots);
 }

@@ -1,4 +1,4 @@
-/* The servers of a cluster: a made-up one, whose masters take connections and never answer. */
+/* The servers of a cluster: made-up ones, of which one server tells the map of slots. */
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,19 +23,30 @@ static int open_listener(int *port) {
     return fd;
 }
 
-/* The one that tells the map: to one client, who logs in and asks for it. */
-static void *tell(void *listener) {
+/* To one client, who logs in and asks for it. The slots are those of the first masters. */
+static void tell_map(int listener, int masters) {
     char map[1024], request[256];
-    int length = snprintf(map, sizeof map, "*%d\r\n", MASTERS);
-    for (int i = 0; i < MASTERS; i++)
+    int length = snprintf(map, sizeof map, "*%d\r\n", masters);
+    for (int i = 0; i < masters; i++)
         length += snprintf(map + length, sizeof map - (size_t)length,
                            "*3\r\n:%d\r\n:%d\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n", REDIS_SLOTS * i / MASTERS,
                            REDIS_SLOTS * (i + 1) / MASTERS - 1, ports[i]);
-    int fd = accept(*(int *)listener, NULL, NULL);
+    int fd = accept(listener, NULL, NULL);
     if (read(fd, request, sizeof request) > 0 && write(fd, "+OK\r\n", 5) == 5 &&
         read(fd, request, sizeof request) > 0)
         (void)!write(fd, map, (size_t)length);
     close(fd);
+}
+
+static void *tell(void *listener) {
+    tell_map(*(int *)listener, MASTERS);
+    return NULL;
+}
+
+/* At first the last slots are nobody's. */
+static void *tell_more(void *listener) {
+    tell_map(*(int *)listener, MASTERS - 1);
+    tell_map(*(int *)listener, MASTERS);
     return NULL;
 }
 
@@ -76,8 +87,48 @@ static void closed(void) {
     close(listener);
 }
 
+static _Atomic int moves;
+
+static void on_moved(void *ctx) {
+    (void)ctx;
+    moves++;
+}
+
+static bool has_moved(void *servers) {
+    redis_servers_are_subscribed(servers, key_at(MASTERS - 1), false); /* asks for the map if need be */
+    return moves > 0;
+}
+
+static void close_servers(void *servers) {
+    redis_servers_close(servers);
+}
+
+/* A slot that was nobody's, as far as was known, has a server: that may not have what another granted before.
+ * The first map is no such change. */
+static void nobodys(void) {
+    static struct lock_env env = {.session = 1, .moved = on_moved};
+    struct redis_url url;
+    char why[200];
+    pthread_t thread;
+    moves = 0;
+    int listener = open_listener(&ports[0]);
+    for (int i = 1; i < MASTERS; i++)
+        ports[i] = harness_free_port();
+    CHECK_INT(pthread_create(&thread, NULL, tell_more, &listener), 0);
+    CHECK(redis_url_parse(&url, harness_format("redis-cluster://127.0.0.1:%d", ports[0]), why, sizeof why));
+    struct redis_servers *servers = redis_servers_open(&url, 450, &env);
+    harness_defer(close_servers, servers);
+    CHECK(!redis_servers_are_subscribed(servers, key_at(0), false));
+    CHECK_INT(moves, 0);
+    CHECK(harness_wait(has_moved, servers, PATIENCE_MS));
+    pthread_join(thread, NULL);
+    CHECK_INT(moves, 1);
+    close(listener);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("closed while all masters hang", closed);
+    harness_run("a slot that was nobody's", nobodys);
     return harness_finish();
 }
