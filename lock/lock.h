@@ -263,19 +263,26 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
  * promoted is lost, so that another owner may get the key. The fence still grows: it is the server's clock,
- * in microseconds, or counted on where that is behind. It can be given twice, or fall, only if the new
- * server's clock is behind the old one's by more than the failover took; or while both grant, cut off from
- * each other (see below). Below Sentinels a failover is noticed at once: they are asked again 250 ms after
- * the slowest answer, and each has 450 ms for it (less with a time to live below 3.6 s). So one that hangs
- * makes it 0.7 s, and what the others say counts. Who is connected to another server than the master that
- * they name leaves it, though it may take commands for another ten seconds; while they are replacing the
- * master nothing is granted. Then all that is held is verified at the new master. What it has is held as long
- * as before; the rest is lost, and on_lost() is called. In a cluster it is noticed when a call goes to
- * another server than before, at the latest when the grant is verified. So two owners believe in grants of
- * one key for less than a time to live. But a process that is cut off from all Sentinels together with the
- * old master goes on there, as long as that takes commands: give the servers min-replicas-to-write 1.
- * Sentinels that know only of older failovers than before are believed after ten seconds, if half of the
- * URL's say so, or at once, if all do: they were made anew.
+ * in microseconds, or counted on where that is behind. It can be given twice, or fall, only if the servers'
+ * clocks differ by more than a failover takes (until the clock of the server has caught up with the last
+ * fence); or while both grant, cut off from each other (see below). The clocks must agree to well below the
+ * time to live, and be slewed, not stepped: expiries are replicated as times of day, so where the new
+ * server's clock is ahead by some time, a grant that has less left has expired and is lost, and where it is
+ * behind by that, the lock of a dead process stays held so much longer. Below Sentinels a failover is noticed
+ * at once: they are asked again 250 ms after the slowest answer, and each has 450 ms for it (less with a time
+ * to live below 3.6 s). So one that hangs makes it 0.7 s, and what the others say counts. Who is connected to
+ * another server than the master that they name leaves it, though it may take commands for another ten
+ * seconds; while they are replacing the master nothing is granted. Then all that is held is verified at the
+ * new master. What it has is held as long as before; the rest is lost, and on_lost() is called. In a cluster
+ * it is noticed when a call goes to another server than before, at the latest when the grant is verified. So
+ * two owners believe in grants of one key for less than a time to live. But a process that hears only
+ * Sentinels that still name the old master (one that is cut off with it is enough), or none, goes on there as
+ * long as that takes commands, which is without end while no other Sentinel reaches it. So does, in a
+ * cluster, a process that is cut off together with the old master: after CLUSTER FAILOVER TAKEOVER until that
+ * hears of it, after an automatic failover for cluster-node-timeout and some. Give the servers
+ * min-replicas-to-write 1, with min-replicas-max-lag: that ends it. Sentinels that know only of older
+ * failovers than before are believed after ten seconds, if half of the URL's say so, or at once, if all do:
+ * they were made anew.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,
