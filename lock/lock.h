@@ -112,10 +112,10 @@ struct lock_config {
     /* A grant was lost before its deadline: it is not in the store any more (which is verified every third of
      * the time to live); or it is renewed, and could not be in time, or its holder has been silent. Not
      * called for other grants when their deadline passes: their holders know it. One thread of the library
-     * at a time calls this, and does nothing else meanwhile, so for as long as it takes no other loss is told
-     * by it; of grants that were not renewed in time lock_progress() and lock_remaining_ns() tell all the
-     * same. It may call every function but lock_close(). It may be called while the holder releases, but not
-     * after lock_close() has returned. */
+     * at a time calls this, and does nothing else meanwhile: while it runs no other loss is told.
+     * lock_progress() and lock_remaining_ns() know of a renewal that was missed all the same. It may call
+     * every function but lock_close(). It may be called while the holder releases, but not after lock_close()
+     * has returned. */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Clock and random numbers, for tests that control them. NULL: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);
@@ -278,8 +278,8 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  * two owners believe in grants of one key for less than a time to live. But a process that hears only
  * Sentinels that still name the old master (one that is cut off with it is enough), or none, goes on there as
  * long as that takes commands, which is without end while no other Sentinel reaches it. So does, in a
- * cluster, a process that is cut off together with the old master: after CLUSTER FAILOVER TAKEOVER until that
- * hears of it, after an automatic failover for cluster-node-timeout and some. Give the servers
+ * cluster, a process that is cut off together with the old master: until the old master hears of a
+ * TAKEOVER, or, after an automatic failover, for little longer than cluster-node-timeout. Give the servers
  * min-replicas-to-write 1, with min-replicas-max-lag: that ends it. Sentinels that know only of older
  * failovers than before are believed after ten seconds, if half of the URL's say so, or at once, if all do:
  * they were made anew.

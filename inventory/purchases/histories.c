@@ -138,7 +138,7 @@ static bool lacks_forgotten(struct inventory *inventory) {
 }
 
 /* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
- * False: none of them is. */
+ * False: it sold in none of these. */
 static bool note_followed(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const char *id = redis_history(server->redis)->before;
@@ -148,7 +148,7 @@ static bool note_followed(struct inventory *inventory, const struct server *serv
         bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
                            (*id && !known && !is_up(inventory, history));
         history->is_followed |= is_followed;
-        any |= is_followed;
+        any |= is_followed && (history->sold || history->follows);
     }
     return any;
 }
@@ -232,11 +232,9 @@ static void ask_the_others(struct inventory *inventory, struct history *history,
         return;
     history->asking = true;
     history->asked_ms = inventory_now_ms(inventory);
-    rest_tell(inventory, server, history->id, history->follows,
-              runs                ? REST_SHOWING
-              : history->is_short ? REST_AGAIN
-                                  : REST_DONE,
-              on_asked, history);
+    enum rest_stage shown = history->is_short ? REST_AGAIN : REST_DONE;
+    rest_tell(inventory, server, history->id, history->follows, runs ? REST_SHOWING : shown, on_asked,
+              history);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
@@ -265,22 +263,32 @@ static bool is_over(const struct inventory *inventory, const struct history *his
     return now_ms >= since_ms + rest_ms(inventory) || (history->may_end_early && history->silent == 0);
 }
 
-/* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived, but for one
- * that leaves: it has no heartbeat. */
-static void note_silent(struct inventory *inventory, const struct history *history,
-                        const struct server *server) {
-    bool unknown = history->silent < 0 && inventory->beat_ms != INT64_MAX;
-    bool silent = (!history->last && (unknown || history->silent > 0)) || lacks_others(history);
-    if (history->follows && silent && inventory->config.replicas == 0 &&
-        !receipts_is_synced(&inventory->putback.receipts, server->history))
-        metric_add(&inventory->metrics->unkept, 1);
+static void count_unkept(struct inventory *inventory) {
+    metric_add(&inventory->metrics->unkept, 1);
 }
 
-/* One that is new here, and had nothing to show, is not to be waited for by others, whom it may precede. */
-static void admit(struct inventory *inventory, const struct history *history, struct server *server) {
+/* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
+ * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived, but for one
+ * that leaves: it has no heartbeat. A store that cannot be asked yet, since it refuses writes, is asked
+ * later. */
+static void note_silent(struct inventory *inventory, struct history *history, const struct server *server) {
+    bool leaves = inventory->beat_ms == INT64_MAX;
+    if (!history->follows || inventory->config.replicas > 0 ||
+        receipts_is_synced(&inventory->putback.receipts, server->history))
+        return;
+    if (!history->last && history->again < 0)
+        history->unsure = !leaves;
+    else if ((!history->last && (history->silent > 0 || (history->silent < 0 && !leaves))) ||
+             lacks_others(history))
+        count_unkept(inventory);
+}
+
+/* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
+ * wait for it. */
+static void admit(struct inventory *inventory, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number)
         rest_tell(inventory, server, history->id, false, REST_DONE, NULL, NULL);
+    history->sold = true;
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);
     server_admit(server);
@@ -321,6 +329,32 @@ void histories_lost(void *ctx, const struct server *server) {
 }
 
 /* ---- now and then ---- */
+
+/* Those that live tell by themselves that they have shown what they have, for which they get the time of a
+ * rest. */
+static void judge_unsure(struct inventory *inventory, struct history *history) {
+    int64_t now_ms = inventory_now_ms(inventory);
+    if (history->again >= 0 && history->answered_ms == 0)
+        history->answered_ms = now_ms;
+    bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(inventory);
+    if (history->again >= 0 && (history->silent == 0 || late)) {
+        history->unsure = false;
+        if (history->silent != 0)
+            count_unkept(inventory);
+    } else if (!history->asking && now_ms >= history->asked_ms + SHOWING_MS) {
+        history->asking = true;
+        history->asked_ms = now_ms;
+        rest_tell(inventory, NULL, history->id, true, REST_DONE, on_asked, history);
+    }
+}
+
+static void ask_later(struct inventory *inventory) {
+    struct putback *putback = &inventory->putback;
+    for (int i = 0; i < putback->history_count; i++) {
+        if (putback->histories[i]->unsure && putback->histories[i]->state == HISTORY_DONE)
+            judge_unsure(inventory, putback->histories[i]);
+    }
+}
 
 static void give_up(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
@@ -393,6 +427,7 @@ static void forget_old(struct inventory *inventory) {
 void histories_tick(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     give_up(inventory);
+    ask_later(inventory);
     if (putback->running == 0)
         forget_old(inventory);
     enter_holds(inventory);

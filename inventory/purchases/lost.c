@@ -9,6 +9,7 @@ static void keep(struct inventory_purchase *purchase) {
 void purchase_lost(struct inventory_purchase *purchase) {
     struct inventory *inventory = purchase->inventory;
     metric_add(&inventory->metrics->unknown, 1);
+    purchase->history = 0; /* the store is asked */
     purchase->deadline_ms = inventory_now_ms(inventory) + inventory->config.resolve_ms;
     keep(purchase);
 }

@@ -14,6 +14,7 @@ void item_mark_dirty(struct inventory *inventory, struct item *item) {
 }
 
 void purchase_again(struct inventory_purchase *purchase) {
+    purchase->history = 0;
     STAILQ_INSERT_TAIL(&purchase->inventory->again, purchase, next);
 }
 

@@ -176,14 +176,15 @@ static void call_index(struct showing *showing, const struct receipt *receipt) {
         (const char *[]){"EVAL", index_lua, "1", key, receipt_record(receipt), receipt_field(receipt)});
 }
 
-/* Holds that the server has, and that ended where it was lost: they must not take the units of the order that
- * is shown next, which may have been sold after that, by the clock that counted then. */
+/* Holds that the server has, and that ended where it was lost: they must not take the units of what is shown
+ * next. An order may have been sold after that, by the clock that counted then. */
 static void call_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     struct inventory_order order = {.created_ms = 0};
     char created[24];
     sale_keys_make(&keys, receipt_place(receipt));
-    record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
+    if (receipt->kind == RECEIPT_ORDER)
+        record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
     snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
     redis_greet(showing->redis, NULL, NULL, 13,
                 (const char *[]){"EVALSHA", settle_lua_sha1, "5", keys.item, keys.orders, keys.users,
@@ -202,7 +203,7 @@ static void show(struct inventory *inventory, struct history *history, struct re
     snprintf(showing->place, sizeof showing->place, "%s", receipt_place(receipt));
     snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
-    if (receipt->kind == RECEIPT_ORDER && history->last)
+    if ((receipt->kind == RECEIPT_ORDER || receipt->kind == RECEIPT_MOVE) && history->last)
         call_sweep(showing, receipt);
     if (receipt->kind == RECEIPT_ITEM)
         call_create(showing, receipt);
@@ -314,6 +315,7 @@ static void end_pass(struct inventory *inventory, struct history *history) {
         history->rests_ms = history->last ? history->rests_ms : history->ended_ms;
         history->is_short &= !history->last;
         history->silent = history->again = -1;
+        history->is_late = history->asking;
         history->asked_ms = INT64_MIN / 2;
     } else {
         putback_end(inventory, history);

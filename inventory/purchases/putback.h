@@ -17,18 +17,21 @@ struct history {
     unsigned number; /* no other one has it */
     char id[REPLICATION_ID_SIZE];
     enum { HISTORY_NEW, HISTORY_RUNS, HISTORY_RESTS, HISTORY_DONE } state;
-    bool suspect;       /* it goes on from another history, was away, or lacked something */
-    bool last;          /* this pass is the last one, or it is over: what does not fit is told */
-    bool failed;        /* this pass */
-    bool unshown;       /* something in it: its slot is not to be had */
-    bool is_short;      /* something did not fit in the pass before the last one */
-    bool is_followed;   /* another one goes on from it, or is its server's by now */
-    bool follows;       /* this inventory sold in what it goes on from, and so did others */
-    bool may_end_early; /* the rest, once all have shown what they have, twice if it did not fit */
-    int64_t silent;     /* how many have not, of those that lived; -1: nobody knows */
-    int64_t again;      /* how many are still to show what did not fit; -1: nobody knows */
-    bool asking;        /* whether they have; not before asked_ms + an interval */
-    bool is_late;       /* the reply, which is of an earlier rest */
+    bool suspect;        /* it goes on from another history, was away, or lacked something */
+    bool last;           /* this pass is the last one, or it is over: what does not fit is told */
+    bool failed;         /* this pass */
+    bool unshown;        /* something in it: its slot is not to be had */
+    bool is_short;       /* something did not fit in the pass before the last one */
+    bool is_followed;    /* another one goes on from it, or is its server's by now */
+    bool sold;           /* this inventory has sold in it */
+    bool follows;        /* or in what it goes on from, so others may have, too */
+    bool may_end_early;  /* the rest, once all have shown what they have, twice if it did not fit */
+    int64_t silent;      /* how many have not, of those that lived; -1: nobody knows */
+    int64_t again;       /* how many are still to show what did not fit; -1: there was no reply */
+    bool unsure;         /* it is sold from, and whether all had shown what they have is asked for still */
+    int64_t answered_ms; /* when there was a reply to that first; 0: none yet */
+    bool asking;         /* whether they have; not before asked_ms + an interval */
+    bool is_late;        /* the reply, which is of an earlier rest */
     int64_t asked_ms;
     int64_t reached_ms; /* when its server was reached last */
     int64_t rests_ms;   /* when it began to rest, or somebody last said that he still shows what he has */
@@ -69,15 +72,14 @@ void putback_free(struct inventory *inventory);
 
 /* The history with this id; NULL: it is not known, or was forgotten. */
 struct history *putback_history(struct putback *putback, const char *id);
+/* Its number; 0: it is not known, or was forgotten. */
+unsigned putback_history_number(struct putback *putback, const char *id);
 
 /* Something was acknowledged, in the callback of the call that did it. It is kept unless the store has synced
  * it to its disk and has no replicas. See receipts.h for the texts; the record of a JOURNAL begins with the
  * time from which others may finish it. */
 void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
-/* The number of a history; 0: it is not known, or was forgotten. */
-unsigned putback_history_number(struct putback *putback, const char *id);
-
 /* An order, in the history with this number. */
 void putback_keep_order(struct inventory *inventory, unsigned history, const char *item, const char *digest,
                         const char *record);

@@ -4,7 +4,8 @@
 --   Of `journal`: journal, open (see journal.lua).
 -- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet | decided: yes,
 --   and the journal says so: another process may have undone it, which took a lost decision for none), whether the event stream is written (on | off).
---   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. Of a basket the journal tells that.
+--   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. One of a basket is
+--     not put back: the basket's next step writes it.
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
 --   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
 -- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since,
@@ -107,8 +108,7 @@ local function order(available, limit)
   if was and held ~= quantity and not decided then return 'differs' end -- the key was used again when nobody knew it
   if has > version or was == state then return resolve('there') end
   if (state == 'h' or state == 'b' and not decided) and is_over(due) then
-    if was then return resolve('there') end
-    if state == 'b' then return 'there' end -- its basket's next step writes it anew
+    if was or state == 'b' then return resolve('there') end
     state = 'e' -- with its version: what became of it in time is newer
   end
   if has == version then

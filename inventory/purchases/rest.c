@@ -57,7 +57,7 @@ void rest_tell(struct inventory *inventory, struct server *server, const char *h
                           inventory->id,
                           follows ? QUIET_MS : "0",
                           stages[stage]};
-    if (store_connection(inventory->store, ALIVE) == server->redis)
+    if (server && store_connection(inventory->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
         script_call(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);

@@ -17,9 +17,9 @@ bool rest_leave(struct inventory *inventory);
  * show what did not fit once more, when all others have shown theirs. */
 enum rest_stage { REST_SHOWING, REST_AGAIN, REST_DONE };
 
-/* Tells that to those who know the same history of the server. `follows`: this inventory sold in what it goes
- * on from, so those that live now are waited for, if they are not already. For the reply see rest.lua; `fn`
- * may be NULL. */
+/* Tells that to those who know the same history of the server. `follows`: this inventory sold in the history
+ * before this one; then those that live are noted and waited for, unless that was done before. For the reply
+ * see rest.lua; `fn` may be NULL. `server`: NULL if it is up. */
 void rest_tell(struct inventory *inventory, struct server *server, const char *history, bool follows,
                enum rest_stage stage, redis_reply_fn *fn, void *ctx);
 

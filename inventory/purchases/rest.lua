@@ -2,19 +2,20 @@
 --
 -- KEYS: alive (sorted set: inventory by the time of its last heartbeat). Of a history: waited (set: those which it still waits for, and '' so that
 --   it exists), again (set: those which have shown theirs, and will show some again, which did not fit), showing (sorted set: those which show
---   theirs now, by when they last said so), early (set: those which had shown theirs before anybody was noted, or had nothing to show).
+--   theirs now, by when they last said so), early (set: those which were done before `waited` existed; it is made without them).
 -- ARGV: what, inventory, then
 --   beat: how long (ms) one may be silent and still count as living. It lives. Those that were silent for ten minutes are removed.
 --   leave: it has nothing to show any more.
 --   shown: the same (0: it has not sold in the history before, so it does not know who did); `showing`, `again` or `done`. The inventory shows
 --     what it has, or has shown it, and will show some again once all have, or not. The first time this is called for a history, those that live
 --     are noted, as of the last heartbeat: nobody could write one while the store was gone. Replies how many of them have not shown theirs yet
---     (-1: nobody is noted, as its own heartbeat was lost too), how many will show some again, and how many have said that they show theirs now.
+--     (-1: nobody is noted: none of those that asked had sold before, and has a heartbeat here), how many will show some again, and how many have
+--     said that they show theirs now.
 -- Times (ms) are of the server's clock, and only compared with each other.
 local alive, waited, again, showing, early = unpack(KEYS)
 local what, inventory, quiet, stage = unpack(ARGV)
 local KEPT = 30 * 86400000 -- of who was waited for
-local WAITED = 600000 -- later nobody is waited for
+local WAIT_MOST = 600000 -- later nobody counts as silent any more
 local SHOWING = 3000 -- it says so each second
 
 if what == 'leave' then return redis.call('ZREM', alive, inventory) end
@@ -26,7 +27,8 @@ local function living() return redis.call('ZRANGEBYSCORE', alive, newest - quiet
 
 if what == 'beat' then
   -- After an outage, or where the clock stepped back: who lived when it began counts as living until he could have told.
-  if newest and (newest < now - quiet or newest > now) then
+  -- Somebody writes one each two seconds.
+  if newest and (newest < now - quiet / 2 or newest > now) then
     for _, id in ipairs(living()) do redis.call('ZADD', alive, now, id) end
   end
   redis.call('ZADD', alive, now, inventory)
@@ -42,17 +44,18 @@ if redis.call('EXISTS', waited) == 0 and quiet ~= '0' and redis.call('ZSCORE', a
   redis.call('PEXPIRE', waited, KEPT)
 end
 local noted = redis.call('EXISTS', waited) == 1
-local function enter(key, command, ...)
+local function enter(key, ttl_ms, command, ...)
   redis.call(command, key, ...)
-  redis.call('EXPIRE', key, 600)
+  redis.call('PEXPIRE', key, ttl_ms)
 end
 if stage == 'showing' then
-  enter(showing, 'ZADD', now, inventory)
+  enter(showing, WAIT_MOST, 'ZADD', now, inventory)
 else
   redis.call('ZREM', showing, inventory)
   redis.call('SREM', waited, inventory)
-  if stage == 'again' then enter(again, 'SADD', inventory) else redis.call('SREM', again, inventory) end
-  if not noted then enter(early, 'SADD', inventory) end
+  if stage == 'again' then enter(again, WAIT_MOST, 'SADD', inventory) else redis.call('SREM', again, inventory) end
+  if not noted then enter(early, KEPT, 'SADD', inventory) end
 end
-local silent = not noted and -1 or redis.call('PTTL', waited) < KEPT - WAITED and 0 or redis.call('SCARD', waited) - 1
+local silent = -1
+if noted then silent = redis.call('PTTL', waited) < KEPT - WAIT_MOST and 0 or redis.call('SCARD', waited) - 1 end
 return {silent, redis.call('SCARD', again), redis.call('ZCOUNT', showing, now - SHOWING, '+inf')}

@@ -315,6 +315,8 @@ static void test_over_by_now(void) {
     CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT], 0);
     CHECK_STATUS(order_step(other, bought->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     other->shop->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
+    txns_reconcile(other, true);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_SHORT], 0);
     for (int i = 0; i < 100 && strcmp(txn_phase(&pair.replica, basket), "expired") != 0; i++) {
         shop_idle(other->shop, 50); /* who had it is given a second */
         txns_recover(other);

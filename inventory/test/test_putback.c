@@ -73,6 +73,27 @@ static void test_hold_is_over_by_another_clock(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
+/* Its unit has left in a transfer since. */
+static void test_hold_is_over_and_sent(void) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    item_put_with(seller, "seat", 2, 0, 60000);
+    item_put_with(seller, "lamp", 1, 0, 0);
+    struct buy *first = buy(seller, "seat", "ann", "a", 1);
+    CHECK_STATUS(first->status, INVENTORY_OK);
+    redis_wait_copied(&pair.master, &pair.replica);
+    pair_cut(&pair);
+    redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
+    holds_sweep(seller, &pair.master);
+    struct txn *sent = txn_new(seller, "t", "seat:2 lamp:2");
+    CHECK_STATUS(txn_do(sent, TXN_MAKE), INVENTORY_OK);
+    told_fail_over(&pair, seller, NULL);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT], 0);
+    check_books(seller, &pair.replica, "seat", 0, 0, 0);
+    check_books(seller, &pair.replica, "lamp", 3, 0, 0);
+}
+
 /* One seller knows of a hold, the other that it was cancelled, and who has the unit now. The limit is as
  * tight as the stock. */
 static void test_cancelled_by_another(void) {
@@ -499,6 +520,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("a hold that is over by another clock", test_hold_is_over_by_another_clock);
+    harness_run("a hold that is over, and its unit was sent", test_hold_is_over_and_sent);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
     harness_run("a limit", test_limit);

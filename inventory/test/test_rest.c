@@ -1,6 +1,6 @@
 /* After a failover nobody sells before all who lived have shown what they acknowledged, or had the time to;
  * and whoever lost something without a trace is told of. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/context.h"
@@ -186,9 +186,11 @@ static void test_dies_in_between(void) {
 static void test_long_list(void) {
     enum { ORDERS = 4000, SLOW_MS = 300 };
     pair_start(&pair);
-    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = 4 * SLOW_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
     way = proxy_start(pair.master.port);
-    struct seller *late = told_seller_open(seller->shop, through(way), &others);
+    options.url = through(way);
+    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
     item_sell(seller, "phone", INVENTORY_BATCH, ORDERS + 1);
     leave_heartbeats(seller->shop);
     pair_cut(&pair);
@@ -245,26 +247,41 @@ static void test_fits_later_in_an_empty_store(void) {
 
 static const char *own_heartbeat;
 
+static bool is_lifted(void *redis) {
+    long long beat_ms = atoll(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL)),
+              now_ms = atoll(redis_command(redis, "TIME", NULL) + 1) * 1000;
+    return beat_ms >= now_ms - 2000;
+}
+
 static bool has_heartbeat(void *redis) {
     return strcmp(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL), "(nil)") != 0;
 }
 
-/* The store could not be reached for longer than one may be silent. Who comes back first does not take the
- * others for dead, and the next failover waits for them. */
-static void test_silent_in_an_outage(void) {
+/* The store could not be reached for some seconds. Who comes back first does not take the others for dead,
+ * and the next failover waits for them. */
+static void silent_for(int ms) {
     redis_clock(); /* of servers that start after this */
     pair_start(&pair);
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
     long long now_ms = clock_wall_ms(&seller->shop->clock);
-    redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 1000), "another", NULL);
+    redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 2000), "another", NULL);
     own_heartbeat = seller->inventory->id;
     shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
-    redis_clock()->ahead_ms += 8000;
-    CHECK_INT(redis_integer(&pair.master, "ZREM", ALIVE, own_heartbeat, NULL), 1);
+    redis_clock()->ahead_ms += ms;
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    shop_wait(seller->shop, is_lifted, &pair.master, "it has a new one");
     told_fail_over(&pair, seller, NULL);
+    CHECK_INT(
+        redis_integer(&pair.replica, "SISMEMBER", of_promoted(&pair.replica, "waited"), "another", NULL), 1);
     CHECK_INT((int)told.metrics.unkept, 1);
+}
+
+static void test_silent_in_an_outage(void) {
+    silent_for(8000);
+}
+
+static void test_silent_in_a_short_outage(void) {
+    silent_for(5000);
 }
 
 /* One starts at a Redis that was restarted before those notice who sold there. He has nothing to show: they
@@ -289,23 +306,76 @@ static void test_starts_at_a_restarted(void) {
     CHECK_INT((int)told.metrics.unkept, 0);
 }
 
-/* One starts in a cluster long after a failover. He does not take those who live for dead. */
+static struct redis_cluster cluster;
+
+static void replace_master(struct seller *seller, struct redis_server *master) {
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
+    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
+}
+
+/* One starts in a cluster long after failovers. He does not take those who live for dead, whether or not they
+ * were noted where the heartbeats are, or he has a heartbeat there yet. */
 static void test_starts_later(void) {
-    static struct redis_cluster cluster;
     redis_cluster_start(&cluster, 3, 1);
     struct seller_options options = {
         .url = redis_cluster_url(&cluster), .call_timeout_ms = SOON_MS, .resolve_ms = SOON_MS};
     struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
-    const struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}");
-    struct redis_server *master = &cluster.server[heartbeats == cluster.server];
-    redis_kill(master);
-    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
-    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
-    CHECK_INT(redis_integer(heartbeats, "DEL", of_promoted(master + cluster.masters, "waited"), NULL), 1);
+    struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"),
+                        *promoted = heartbeats + cluster.masters;
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
+    redis_wait_copied(heartbeats, promoted);
+    replace_master(seller, heartbeats);
+    for (int i = 0; i < cluster.masters; i++) {
+        struct redis_server *other = &cluster.server[i];
+        if (other != heartbeats)
+            replace_master(seller, other);
+        redis_integer(promoted, "DEL", of_promoted(other + cluster.masters, "waited"), NULL);
+    }
+    options.url = harness_format("redis-cluster://127.0.0.1:%d", promoted->port);
     struct seller *new = told_seller_open_with(seller->shop, &options, &others);
     shop_wait(seller->shop, seller_is_whole, new, "it sells everywhere");
-    CHECK_INT((int)told.metrics.unkept + (int)others.metrics.unkept, 0);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_INT((int)others.metrics.unkept, 0);
+}
+
+/* ---- a store that refuses writes ---- */
+
+static bool has_asked(void *arg) {
+    struct seller *seller = arg;
+    struct putback *putback = &seller->inventory->putback;
+    seller->shop->hurried_ms += 100;
+    return !putback->histories[putback->history_count - 1]->unsure;
+}
+
+/* The promoted master takes no writes while it has no replica. Whether all had shown theirs is asked when it
+ * does, and counts then. */
+static void refuses_writes(bool dies) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
+    if (dies)
+        redis_integer(&pair.master, "ZADD", ALIVE,
+                      harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)), "another",
+                      NULL);
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
+    told_fail_over(&pair, seller, NULL);
+    shop_idle(seller->shop, 300);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
+    shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
+    CHECK_INT((int)told.metrics.unkept, dies);
+}
+
+static void test_refuses_writes(void) {
+    refuses_writes(false);
+}
+
+static void test_refuses_writes_and_one_dies(void) {
+    refuses_writes(true);
 }
 
 /* ---- where an order is ---- */
@@ -339,8 +409,11 @@ int main(int argc, char **argv) {
     harness_run("a long list", test_long_list);
     harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);
     harness_run("silent in an outage", test_silent_in_an_outage);
+    harness_run("silent in a short outage", test_silent_in_a_short_outage);
     harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
     harness_run("one starts later", test_starts_later);
+    harness_run("a store that refuses writes", test_refuses_writes);
+    harness_run("a store that refuses writes, and one dies", test_refuses_writes_and_one_dies);
     harness_run("the history of an order by optimistic", test_history_of_optimistic);
     return harness_finish();
 }

@@ -90,11 +90,12 @@ struct settling {
 
 static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
     struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
-    settling->inventory->torn |= status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN;
+    settling->inventory->torn |=
+        status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN || status == INVENTORY_OVERLOADED;
     free(settling);
 }
 
-/* The step stands; it was asked for in time. */
+/* The step stands; it was asked for in time: 1 is as early as can be. */
 static void settle(struct inventory *inventory, const struct inventory_transaction *transaction,
                    enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
@@ -141,17 +142,28 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     end_line(compared);
 }
 
+/* It is ending, or is to end. */
+static bool needs_no_units(const struct comparing *of) {
+    const struct inventory_transaction *transaction = &of->transaction;
+    enum phase phase = (enum phase)transaction->phase;
+    int64_t now_ms = clock_wall_ms(of->in->inventory->config.clock);
+    return phase == PHASE_CANCELLING || phase == PHASE_EXPIRING ||
+           (phase == PHASE_HELD && now_ms >= transaction->expires_ms + INVENTORY_HOLD_GRACE_MS);
+}
+
 /* Whether the item has what it must have. A basket that was held when its record was read may have been
- * settled since. One that is ending needs no units. */
+ * settled since. */
 static bool has(const struct line_compared *compared, const char *standing) {
-    enum phase phase = (enum phase)compared->of->transaction.phase;
-    bool ends = phase == PHASE_CANCELLING || phase == PHASE_EXPIRING;
     struct inventory_order now, must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
-    return standing && record_read(&now, "", "", standing) && record_read(&must, "", "", compared->record) &&
+    if (!record_read(&must, "", "", compared->record))
+        return false;
+    if (must.state == INVENTORY_STATE_HELD && needs_no_units(compared->of))
+        return true;
+    return standing && record_read(&now, "", "", standing) &&
            (now.state == must.state ||
-            (must.state == INVENTORY_STATE_HELD && (ends || now.state != INVENTORY_STATE_ABORTED)));
+            (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
 /* The decision was lost, and the order ended by another one, which is weaker: see transaction.c. The journal

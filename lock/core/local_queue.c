@@ -17,7 +17,7 @@ struct key_queue {
     struct lock_store_grant granted; /* passes from one holder to the next */
     uint64_t thread;
     unsigned reentries;
-    bool lost; /* the holder's grant; or `granted`, which a thread takes over and has not got yet */
+    bool lost; /* the holder's grant is; or, until the holder has one, what its predecessor left */
     int64_t progress_ns;
 };
 

@@ -21,8 +21,9 @@ struct redis_named {
     /* Kept from one time to the next: of the newest failover that was heard of, and since when those who
      * answer have heard of older ones alone; 0: they have not. */
     int64_t epoch, older_since_ns;
-    int64_t asked_epoch; /* `epoch` before they were asked: an answer that is older counts as made anew */
-    bool replacing;      /* none is named since a Sentinel is replacing the master */
+    int64_t
+        asked_epoch; /* when they were asked: who has heard of a newer failover since does not believe this */
+    bool replacing;  /* none is named since a Sentinel is replacing the master */
 };
 
 /* Blocks for `timeout_ms` at most, whatever single Sentinels do, and for the look-up of their names. An

@@ -136,7 +136,7 @@ static void free_left(struct redis_servers *servers) {
     servers->left_count = kept;
 }
 
-/* True: it was not this server that had the slot, and what was granted there may be gone. */
+/* True: the slot was another server's, or nobody's: what was granted there may be gone. */
 static bool set_slot(struct redis_servers *servers, int slot, struct server *server) {
     struct server *before = servers->of_slot[slot];
     servers->of_slot[slot] = server;
