@@ -248,8 +248,8 @@ static void test_fits_later_in_an_empty_store(void) {
 static const char *own_heartbeat;
 
 static bool is_lifted(void *redis) {
-    long long beat_ms = atoll(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL)),
-              now_ms = atoll(redis_command(redis, "TIME", NULL) + 1) * 1000;
+    long long beat_ms = strtoll(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL), NULL, 10),
+              now_ms = strtoll(redis_command(redis, "TIME", NULL) + 1, NULL, 10) * 1000;
     return beat_ms >= now_ms - 2000;
 }
 
