@@ -259,12 +259,17 @@ static void bounded(void) {
     nodes_start(&nodes, 1, false);
     CHECK(redis_target_parse(&target, harness_format("redis://127.0.0.1:%d", nodes.redis[0].port), error,
                              sizeof error));
-    struct redlock_node *node = redlock_node_open(&target, 500, NULL);
+    struct redlock_node *node = redlock_node_open(&target, 20000, NULL);
     CHECK(node != NULL);
+    CHECK(harness_wait(answers, node, 20000));
     redis_pause(&nodes.redis[0]);
+    struct redlock_round *first = ping(false, 60000);
+    redlock_node_post(node, &first->asks[0]);
+    redlock_round_end(first);
+    harness_pause_ms(100); /* the thread waits for its answer */
     int down[2] = {0, 0};
     for (int i = 0; i < 2 * MANY; i++) {
-        struct redlock_round *round = ping(i >= MANY, i < MANY || i >= MANY + SOME ? 10 : 60000);
+        struct redlock_round *round = ping(i >= MANY, i < MANY || i >= MANY + SOME ? -1 : 60000);
         redlock_node_post(node, &round->asks[0]);
         struct redlock_votes votes = redlock_round_end(round);
         down[i >= MANY] += votes.by_node[0] == REDLOCK_DOWN;
