@@ -116,6 +116,11 @@ enum inventory_status order_step(struct seller *seller, const char *id, enum inv
     return answer_wait(order_step_begin(seller, id, step), out, sizeof *out);
 }
 
+void check_order_step(struct seller *seller, const struct buy *of, enum inventory_step step,
+                      enum inventory_status status) {
+    CHECK_STATUS(order_step(seller, of->id, step, NULL), status);
+}
+
 struct answer *item_audit_begin(struct seller *seller, const char *item) {
     struct answer *answer = answer_make(seller);
     inventory_item_audit(seller->inventory, item, on_audit, answer);

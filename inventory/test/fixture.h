@@ -157,6 +157,9 @@ struct answer *store_health_begin(struct seller *seller);
 
 #define CHECK_STATUS(got, want) CHECK_STR(inventory_status_text(got), inventory_status_text(want))
 
+/* The buyer's order is asked for this. */
+void check_order_step(struct seller *seller, const struct buy *of, enum inventory_step step,
+                      enum inventory_status status);
 /* The item's books balance, by the library's audit and by the test's own, and say this. */
 void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
                  int64_t held, int64_t sold);

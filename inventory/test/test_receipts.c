@@ -273,6 +273,44 @@ static void test_unkept(void) {
     check_books(seller, &pair.replica, "phone", 1000000 - KEPT, 0, KEPT);
 }
 
+/* ---- where an order is ---- */
+
+/* An order that is made now is kept with this one. */
+static void check_history(struct seller *seller, int number) {
+    struct buy *sold = buy(seller, "phone", "ann", "k", 1);
+    CHECK_STATUS(sold->status, INVENTORY_OK);
+    const struct receipt *receipt = receipts_find(&seller->inventory->putback.receipts, RECEIPT_ORDER,
+                                                  "phone", strchr(sold->id, ':') + 1);
+    CHECK(receipt);
+    CHECK_INT(receipt->history, number);
+}
+
+/* With `optimistic` the reply comes over another connection than the store's. When the store has gone on to
+ * another server by then, the order is in the history of the old one. */
+static void test_history_of_optimistic(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_at(&redis, &told);
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
+    seller->inventory->putback.histories[0]->number = 7; /* what the store has is as if of another one */
+    check_history(seller, 7);
+}
+
+/* The reply was lost, and the order is found where the store is now. */
+static void test_history_of_lost(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    way = proxy_start(redis.port);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), &told);
+    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
+    seller->inventory->putback.histories[0]->number = 7;
+    proxy_set(way, PROXY_CUT, 0, "EXEC");
+    check_history(seller, 1);
+    CHECK_INT(proxy_faults(way), 1);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("put back", test_put_back);
@@ -283,5 +321,7 @@ int main(int argc, char **argv) {
     harness_run("the first replica", test_first_replica);
     harness_run("another replica is promoted", test_other_replica);
     harness_run("more than is kept", test_unkept);
+    harness_run("the history of an order by optimistic", test_history_of_optimistic);
+    harness_run("the history of an order by optimistic whose reply is lost", test_history_of_lost);
     return harness_finish();
 }

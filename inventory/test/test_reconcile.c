@@ -189,9 +189,7 @@ static void decide(const struct redis_server *redis, const struct txn *txn, cons
 
 static void test_overruled(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     items_put_three(seller);
     struct txn *confirmed = make_held(seller, "a", "held:2 phone:1"),
                *cancelled = make_held(seller, "b", "held:4 phone:1");
@@ -214,9 +212,7 @@ static void test_overruled(void) {
 /* Its units are sold again: that is told, once. */
 static void test_overruled_short(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     item_put_with(seller, "seat", 1, 0, 600000);
     struct txn *txn = make_held(seller, "a", "seat:1");
     expire_all(seller, 1);
@@ -237,9 +233,7 @@ static void test_overruled_short(void) {
  * is told once, and its next step is carried out: to confirm, once there are units. */
 static void aborted_and_sold(enum txn_call call, const char *state) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     item_put_with(seller, "seat", 1, 1, 600000);
     struct txn *txn = make_held(seller, "a", "seat:1");
     const char *record = txn_record(&redis, txn);
@@ -289,21 +283,25 @@ static void lose_step(const struct redis_server *redis, const struct txn *txn, i
                       harness_format("-%s", quantity), NULL);
 }
 
+/* It is decided, and its record says that it is in this phase. */
+static void decide_held(struct txn *txn, const struct redis_server *redis, enum txn_call call,
+                        const char *phase) {
+    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
+    shop_idle(txn->seller->shop, 50); /* the replies of the last steps are not waited for */
+    txn_set_record(redis, txn, harness_format("%s%s", phase, strchr(txn_record(redis, txn), ' ')), true);
+}
+
 static struct txn *make_decided(struct seller *seller, const struct redis_server *redis, const char *key,
                                 enum txn_call call, const char *phase) {
     struct txn *txn = make_held(seller, key, "held:2 phone:1");
-    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
-    shop_idle(seller->shop, 50); /* the replies of the last steps are not waited for */
-    txn_set_record(redis, txn, harness_format("%s%s", phase, strchr(txn_record(redis, txn), ' ')), true);
+    decide_held(txn, redis, call, phase);
     return txn;
 }
 
 /* Whatever is asked for next, and in whichever order: the stronger decision stands, in all items. */
 static void test_decided_by_items(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     items_put_three(seller);
     struct txn *confirmed = make_decided(seller, &redis, "a", TXN_CONFIRM, "held"),
                *expired = make_decided(seller, &redis, "b", TXN_CONFIRM, "expiring"),
@@ -344,9 +342,7 @@ static void wait_for_phase(struct seller *seller, const struct redis_server *red
 /* Nobody asks: what an item has stands, and the other one, whose step was lost too, keeps its units. */
 static void test_completed(void) {
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     items_put_three(seller);
     struct txn *confirmed = make_decided(seller, &redis, "a", TXN_CONFIRM, "held"),
                *cancelled = make_decided(seller, &redis, "b", TXN_CANCEL, "held");
@@ -362,6 +358,35 @@ static void test_completed(void) {
     CHECK(txns_audit_all(seller).conserved);
 }
 
+/* There is no room for a step, which is carried out the next time. */
+static void test_completed_later(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct seller *seller = told_seller_open_with(
+        shop_open(),
+        &(struct seller_options){.url = harness_format("redis://127.0.0.1:%d", redis.port), .queue_max = 1},
+        &told);
+    items_put_three(seller);
+    struct txn *first = make_decided(seller, &redis, "a", TXN_CONFIRM, "held"), *second;
+    for (int i = 0;; i++) {
+        second = txn_new(seller, harness_format("b%d", i), "held:2 phone:1");
+        if (key_part(second->transaction.id) == key_part(first->transaction.id))
+            break;
+    }
+    CHECK_STATUS(txn_do(second, TXN_MAKE), INVENTORY_OK);
+    decide_held(second, &redis, TXN_CONFIRM, "held");
+    lose_step(&redis, first, 1, "sold");
+    lose_step(&redis, second, 1, "sold");
+    txns_reconcile(seller, true);
+    CHECK(inventory_transactions_are_suspect(seller->inventory));
+    shop_idle(seller->shop, 50);
+    txns_reconcile(seller, true);
+    wait_for_phase(seller, &redis, first, "confirmed");
+    wait_for_phase(seller, &redis, second, "confirmed");
+    CHECK(!inventory_transactions_are_suspect(seller->inventory));
+    CHECK(txns_audit_all(seller).conserved);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
@@ -370,6 +395,7 @@ int main(int argc, char **argv) {
     harness_run("aborted, sold, and cancelled", test_aborted_and_cancelled);
     harness_run("a decision that items have", test_decided_by_items);
     harness_run("a decision that nobody asks for", test_completed);
+    harness_run("a decision for which there is no room", test_completed_later);
     harness_run("a master that is gone", test_master_gone);
     harness_run("a reply that is lost", test_reply_lost);
     return harness_finish();

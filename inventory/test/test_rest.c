@@ -18,17 +18,15 @@ static const char *through(const struct proxy *proxy) {
 
 /* ---- who is waited for ---- */
 
-#define ALIVE "seckill:{sellers}:alive"
-
 static bool is_forgotten(void *arg) {
     (void)arg;
-    return strcmp(redis_command(&pair.master, "ZSCORE", ALIVE, "ancient", NULL), "(nil)") == 0;
+    return strcmp(redis_command(&pair.master, "ZSCORE", TOLD_ALIVE, "ancient", NULL), "(nil)") == 0;
 }
 
 /* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
 static void leave_heartbeats(struct shop *shop) {
     long long now_ms = clock_wall_ms(&shop->clock);
-    CHECK_INT(redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 7000), "silent",
+    CHECK_INT(redis_integer(&pair.master, "ZADD", TOLD_ALIVE, harness_format("%lld", now_ms - 7000), "silent",
                             harness_format("%lld", now_ms - 601000), "ancient", NULL),
               2);
     shop->hurried_ms += 2000; /* a heartbeat is due */
@@ -142,12 +140,6 @@ static void test_fits_later(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
-/* A key of the rest at a promoted server. */
-static const char *of_promoted(const struct redis_server *promoted, const char *key) {
-    const char *info = redis_command(promoted, "INFO", "replication", NULL);
-    return harness_format("seckill:{sellers}:%s:%.40s", key, strstr(info, "master_replid:") + 14);
-}
-
 /* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
  * long as it can take, and that is counted. */
 static void wait_for_another(bool dies) {
@@ -160,12 +152,12 @@ static void wait_for_another(bool dies) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_cut(&pair);
     pair_fail_over(&pair);
-    CHECK_INT(redis_integer(&pair.replica, "SADD", of_promoted(&pair.replica, "again"), "another", NULL), 1);
+    CHECK_INT(redis_integer(&pair.replica, "SADD", told_key_of(&pair.replica, "again"), "another", NULL), 1);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     shop_wait(shop, rests, seller, "it has shown what it has");
     told_check_rests(seller);
     if (!dies)
-        CHECK_INT(redis_integer(&pair.replica, "SREM", of_promoted(&pair.replica, "again"), "another", NULL),
+        CHECK_INT(redis_integer(&pair.replica, "SREM", told_key_of(&pair.replica, "again"), "another", NULL),
                   1);
     seller_wait_up(seller);
     CHECK_INT((int)told.metrics.unkept, dies);
@@ -243,162 +235,6 @@ static void test_fits_later_in_an_empty_store(void) {
     check_books(seller, &redis, "seat", 0, 0, 1);
 }
 
-/* ---- who lived ---- */
-
-static const char *own_heartbeat;
-
-static bool is_lifted(void *redis) {
-    long long beat_ms = strtoll(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL), NULL, 10),
-              now_ms = strtoll(redis_command(redis, "TIME", NULL) + 1, NULL, 10) * 1000;
-    return beat_ms >= now_ms - 2000;
-}
-
-static bool has_heartbeat(void *redis) {
-    return strcmp(redis_command(redis, "ZSCORE", ALIVE, own_heartbeat, NULL), "(nil)") != 0;
-}
-
-/* The store could not be reached for some seconds. Who comes back first does not take the others for dead,
- * and the next failover waits for them. */
-static void silent_for(int ms) {
-    redis_clock(); /* of servers that start after this */
-    pair_start(&pair);
-    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    long long now_ms = clock_wall_ms(&seller->shop->clock);
-    redis_integer(&pair.master, "ZADD", ALIVE, harness_format("%lld", now_ms - 2000), "another", NULL);
-    own_heartbeat = seller->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
-    redis_clock()->ahead_ms += ms;
-    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(seller->shop, is_lifted, &pair.master, "it has a new one");
-    told_fail_over(&pair, seller, NULL);
-    CHECK_INT(
-        redis_integer(&pair.replica, "SISMEMBER", of_promoted(&pair.replica, "waited"), "another", NULL), 1);
-    CHECK_INT((int)told.metrics.unkept, 1);
-}
-
-static void test_silent_in_an_outage(void) {
-    silent_for(8000);
-}
-
-static void test_silent_in_a_short_outage(void) {
-    silent_for(5000);
-}
-
-/* One starts at a Redis that was restarted before those notice who sold there. He has nothing to show: they
- * do not wait for him, and do not take him for dead. */
-static void test_starts_at_a_restarted(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
-    way = proxy_start(redis.port);
-    struct seller *seller = told_seller_open_with(
-        shop_open(), &(struct seller_options){.url = through(way), .call_timeout_ms = NEVER_MS}, &told);
-    own_heartbeat = seller->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &redis, "it has a heartbeat");
-    proxy_set(way, PROXY_REFUSE, 0, NULL);
-    redis_kill(&redis);
-    redis_restart(&redis);
-    struct seller *new =
-        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
-    own_heartbeat = new->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &redis, "the new one has a heartbeat");
-    proxy_set(way, PROXY_PASS, 0, NULL);
-    seller_wait_up(seller);
-    CHECK_INT((int)told.metrics.unkept, 0);
-}
-
-static struct redis_cluster cluster;
-
-static void replace_master(struct seller *seller, struct redis_server *master) {
-    redis_kill(master);
-    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
-    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
-}
-
-/* One starts in a cluster long after failovers. He does not take those who live for dead, whether or not they
- * were noted where the heartbeats are, or he has a heartbeat there yet. */
-static void test_starts_later(void) {
-    redis_cluster_start(&cluster, 3, 1);
-    struct seller_options options = {
-        .url = redis_cluster_url(&cluster), .call_timeout_ms = SOON_MS, .resolve_ms = SOON_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
-    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
-    struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"),
-                        *promoted = heartbeats + cluster.masters;
-    own_heartbeat = seller->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
-    redis_wait_copied(heartbeats, promoted);
-    replace_master(seller, heartbeats);
-    for (int i = 0; i < cluster.masters; i++) {
-        struct redis_server *other = &cluster.server[i];
-        if (other != heartbeats)
-            replace_master(seller, other);
-        redis_integer(promoted, "DEL", of_promoted(other + cluster.masters, "waited"), NULL);
-    }
-    options.url = harness_format("redis-cluster://127.0.0.1:%d", promoted->port);
-    struct seller *new = told_seller_open_with(seller->shop, &options, &others);
-    shop_wait(seller->shop, seller_is_whole, new, "it sells everywhere");
-    CHECK_INT((int)told.metrics.unkept, 0);
-    CHECK_INT((int)others.metrics.unkept, 0);
-}
-
-/* ---- a store that refuses writes ---- */
-
-static bool has_asked(void *arg) {
-    struct seller *seller = arg;
-    struct putback *putback = &seller->inventory->putback;
-    seller->shop->hurried_ms += 100;
-    return !putback->histories[putback->history_count - 1]->unsure;
-}
-
-/* The promoted master takes no writes while it has no replica. Whether all had shown theirs is asked when it
- * does, and counts then. */
-static void refuses_writes(bool dies) {
-    pair_start(&pair);
-    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    own_heartbeat = seller->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
-    if (dies)
-        redis_integer(&pair.master, "ZADD", ALIVE,
-                      harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)), "another",
-                      NULL);
-    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
-    told_fail_over(&pair, seller, NULL);
-    shop_idle(seller->shop, 300);
-    CHECK_INT((int)told.metrics.unkept, 0);
-    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
-    shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
-    CHECK_INT((int)told.metrics.unkept, dies);
-}
-
-static void test_refuses_writes(void) {
-    refuses_writes(false);
-}
-
-static void test_refuses_writes_and_one_dies(void) {
-    refuses_writes(true);
-}
-
-/* ---- where an order is ---- */
-
-/* With `optimistic` the reply comes over another connection than the store's. When the store has gone on to
- * another server by then, the order is in the history of the old one. */
-static void test_history_of_optimistic(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
-    item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
-    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
-    struct history *history = seller->inventory->putback.histories[0];
-    history->number = 7; /* what the store has is as if of another one */
-    struct buy *sold = buy(seller, "phone", "ann", "k", 1);
-    CHECK_STATUS(sold->status, INVENTORY_OK);
-    const struct receipt *receipt = receipts_find(&seller->inventory->putback.receipts, RECEIPT_ORDER,
-                                                  "phone", strchr(sold->id, ':') + 1);
-    CHECK(receipt);
-    CHECK_INT(receipt->history, 7);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one comes late", test_one_comes_late);
@@ -408,12 +244,5 @@ int main(int argc, char **argv) {
     harness_run("another one dies before it does", test_dies_in_between);
     harness_run("a long list", test_long_list);
     harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);
-    harness_run("silent in an outage", test_silent_in_an_outage);
-    harness_run("silent in a short outage", test_silent_in_a_short_outage);
-    harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
-    harness_run("one starts later", test_starts_later);
-    harness_run("a store that refuses writes", test_refuses_writes);
-    harness_run("a store that refuses writes, and one dies", test_refuses_writes_and_one_dies);
-    harness_run("the history of an order by optimistic", test_history_of_optimistic);
     return harness_finish();
 }

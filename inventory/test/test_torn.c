@@ -174,9 +174,7 @@ static void test_told_by_another(void) {
 static void test_unknown(void) {
     enum { BASKETS = 51, TOLD = 100 };
     struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_at(&redis, &told);
     items_put_three(seller);
     for (int i = 0; i < BASKETS; i++)
         CHECK_STATUS(txn_do(txn_new(seller, harness_format("b%d", i), "phone:1 lamp:1"), TXN_MAKE),

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "inventory/test/told.h"
 
 static void on_loss(void *ctx, const struct inventory_loss *loss) {
@@ -22,10 +24,13 @@ struct seller *told_seller_open(struct shop *shop, const char *url, struct told 
     return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
 }
 
-struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told) {
+struct seller *told_seller_at(struct redis_server *redis, struct told *told) {
     redis_start(redis, NULL);
-    struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), told);
+    return told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), told);
+}
+
+struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told) {
+    struct seller *seller = told_seller_at(redis, told);
     item_put_with(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     return seller;
@@ -55,6 +60,11 @@ void told_fail_over(struct pair *pair, struct seller *seller, struct seller *oth
     seller_wait_up(seller);
     if (other)
         seller_wait_up(other);
+}
+
+const char *told_key_of(const struct redis_server *server, const char *key) {
+    const char *info = redis_command(server, "INFO", "replication", NULL);
+    return harness_format("seckill:{sellers}:%s:%.40s", key, strstr(info, "master_replid:") + 14);
 }
 
 void told_check_rests(struct seller *seller) {

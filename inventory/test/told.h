@@ -16,7 +16,9 @@ struct seller *told_seller_open(struct shop *shop, const char *url, struct told 
 /* The same with other options. */
 struct seller *told_seller_open_with(struct shop *shop, const struct seller_options *options,
                                      struct told *told);
-/* One at a Redis of its own without replicas, from which it has sold ann a phone of ten, by key `k`. */
+/* One at a Redis of its own without replicas. */
+struct seller *told_seller_at(struct redis_server *redis, struct told *told);
+/* It has sold ann a phone of ten, by key `k`. */
 struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told);
 /* So many were put back, so many did not fit, and nothing else was told. */
 void told_check(const struct told *told, int back, int is_short);
@@ -26,6 +28,11 @@ int told_open(struct seller *seller);
 
 /* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
+
+/* The heartbeats (rest.lua). */
+#define TOLD_ALIVE "seckill:{sellers}:alive"
+/* A key of rest.lua for the history of this server. */
+const char *told_key_of(const struct redis_server *server, const char *key);
 
 /* It has shown what it has to the new master, and does not sell there yet, nor a moment later. */
 void told_check_rests(struct seller *seller);

@@ -1,0 +1,202 @@
+/* Orders that a failover lost and that do not fit any more: that is told and noted, and the note is taken
+ * back once they fit. What was made anew meanwhile stands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/test/told.h"
+
+static struct pair pair;
+static struct told told, others;
+
+static struct seller *open_seller(void) {
+    pair_start(&pair);
+    return told_seller_open(shop_open(), pair_url(&pair), &told);
+}
+
+/* The master dies, and the seller cannot reach its replica yet. Another one sells there. */
+static struct seller *fail_over_without(struct seller *seller) {
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_fail_over(&pair);
+    return told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &others);
+}
+
+static void let_back(struct seller *seller) {
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+}
+
+/* ---- told and noted ---- */
+
+/* Its user has bought another one since, and may have no more: there are units, but it does not fit. */
+static void test_limit(void) {
+    struct seller *seller = open_seller();
+    item_put_with(seller, "seat", 10, 1, 0);
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
+    struct seller *first = fail_over_without(seller);
+    CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
+    let_back(seller);
+    told_check(&told, 0, 1);
+    check_books(seller, &pair.replica, "seat", 9, 0, 1);
+}
+
+static bool is_second_history(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.number >= 3;
+}
+
+/* Another history, which is shown everything again. */
+static void shown_again(struct seller *seller) {
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
+    seller_wait_up(seller);
+}
+
+static void check_shortage(const char *units) {
+    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), units);
+}
+
+/* It is taken back, too, when who had the order buys it again: alone, and together with others. */
+static void test_bought_again(void) {
+    struct seller *seller = open_seller();
+    struct buy *takers[3];
+    item_put_with(seller, "seat", 3, 0, 600000);
+    pair_cut(&pair);
+    for (int i = 0; i < 3; i++)
+        CHECK_STATUS(buy(seller, "seat", "ann", harness_format("a%d", i), 1)->status, INVENTORY_OK);
+    struct seller *first = fail_over_without(seller);
+    for (int i = 0; i < 3; i++) {
+        takers[i] = buy(first, "seat", "bob", harness_format("b%d", i), 1);
+        CHECK_STATUS(takers[i]->status, INVENTORY_OK);
+    }
+    let_back(seller);
+    told_check(&told, 0, 3);
+    for (int i = 0; i < 3; i++)
+        check_order_step(first, takers[i], INVENTORY_CANCEL, INVENTORY_OK);
+    CHECK_STATUS(buy(first, "seat", "cid", "c", 1)->status, INVENTORY_OK);
+    check_shortage("3");
+    CHECK_STATUS(buy(first, "seat", "ann", "a0", 1)->status, INVENTORY_OK);
+    check_shortage("2");
+    CHECK_STATUS(item_restock(first, "seat", "r", 2, NULL), INVENTORY_OK);
+    for (int i = 1; i < 4; i++)
+        buy_begin(first, "seat", "ann", harness_format("a%d", i), 1);
+    shop_settle(first->shop);
+    check_shortage("0");
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+}
+
+/* Strategies `batch` and `lua` do that, as docs/sell.md says; the others leave it to the next failover. */
+static void test_bought_again_by(void) {
+    struct seller *seller = open_seller();
+    struct inventory_item item;
+    const char *names[INVENTORY_STRATEGIES];
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        names[i] = inventory_strategy_name((enum inventory_strategy)i);
+        item = terms(names[i], (enum inventory_strategy)i, 1);
+        item.hold_ms = 600000;
+        CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    }
+    pair_cut(&pair);
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++)
+        CHECK_STATUS(buy(seller, names[i], "ann", "a", 1)->status, INVENTORY_OK);
+    struct seller *first = fail_over_without(seller);
+    struct buy *takers[INVENTORY_STRATEGIES];
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        takers[i] = buy(first, names[i], "bob", "b", 1);
+        CHECK_STATUS(takers[i]->status, INVENTORY_OK);
+    }
+    let_back(seller);
+    told_check(&told, 0, INVENTORY_STRATEGIES);
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        check_order_step(first, takers[i], INVENTORY_CANCEL, INVENTORY_OK);
+        CHECK_STATUS(buy(first, names[i], "ann", "a", 1)->status, INVENTORY_OK);
+        CHECK_STATUS(item_reader(first, names[i], &item), INVENTORY_OK);
+        CHECK_INT(item.shortage, i > INVENTORY_LUA);
+    }
+    shown_again(seller);
+    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
+        CHECK_STATUS(item_reader(seller, names[i], &item), INVENTORY_OK);
+        CHECK_INT(item.shortage, 0);
+    }
+}
+
+/* A note of shortage is taken back when what it is about fits again. */
+static void test_resolved(void) {
+    struct seller *seller = open_seller();
+    item_put_with(seller, "seat", 1, 0, 600000);
+    pair_cut(&pair);
+    struct buy *lost = buy(seller, "seat", "ann", "a", 1);
+    CHECK_STATUS(lost->status, INVENTORY_OK);
+    struct seller *first = fail_over_without(seller);
+    struct buy *taker = buy(first, "seat", "bob", "b", 1);
+    CHECK_STATUS(taker->status, INVENTORY_OK);
+    let_back(seller);
+    told_check(&told, 0, 1);
+    check_shortage("1");
+    check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
+    shown_again(seller);
+    told_check(&told, 1, 1);
+    check_shortage("0");
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+    check_order_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
+    check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
+/* ---- made again ---- */
+
+/* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
+ * then it is sold from. */
+static void test_made_again(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_sold_at(&redis, &told);
+    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:orders", NULL), 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
+}
+
+/* Nobody knows an order since a failover, and its key is used again with another quantity, before who sold it
+ * is there again. Both were acknowledged, and one can stand: that is told, and no unit is made or lost. */
+static void made_again_otherwise(enum inventory_step last, int quantity, int instead) {
+    struct seller *seller = open_seller();
+    struct proxy *road = proxy_start(pair.master.port);
+    struct seller *late =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", proxy_port(road)), &others);
+    item_put_with(seller, "seat", 10, 3, 600000);
+    pair_cut(&pair);
+    struct buy *first = buy(late, "seat", "ann", "k", quantity);
+    check_order_step(late, first, last, INVENTORY_OK);
+    proxy_set(road, PROXY_REFUSE, 0, NULL);
+    told_fail_over(&pair, seller, NULL);
+    CHECK_STATUS(buy(seller, "seat", "ann", "k", instead)->status, INVENTORY_OK);
+    proxy_point(road, pair.replica.port);
+    proxy_set(road, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    CHECK_INT(others.outcomes[INVENTORY_LOSS_DIFFERS], 1);
+    CHECK_INT((int)others.metrics.shortage, 1);
+    check_books(seller, &pair.replica, "seat", 10 - instead, instead, 0);
+}
+
+static void test_made_again_with_less(void) {
+    made_again_otherwise(INVENTORY_CONFIRM, 2, 1);
+}
+
+static void test_made_again_with_more(void) {
+    made_again_otherwise(INVENTORY_CANCEL, 1, 3);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("a limit", test_limit);
+    harness_run("it is resolved", test_resolved);
+    harness_run("it is bought again", test_bought_again);
+    harness_run("it is bought again, by strategy", test_bought_again_by);
+    harness_run("an order that was made again", test_made_again);
+    harness_run("an order that was made again with less", test_made_again_with_less);
+    harness_run("an order that was made again with more", test_made_again_with_more);
+    return harness_finish();
+}

@@ -1,0 +1,234 @@
+/* Who lived before a failover, and whether he has shown what he acknowledged: who has not, died or stands
+ * still, and that is told. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/context.h"
+#include "inventory/purchases/rest.h"
+#include "inventory/test/told.h"
+
+enum { NEVER_MS = 600000, SOON_MS = 500 };
+
+static struct pair pair;
+static struct told told, others;
+
+/* ---- who lived ---- */
+
+static const char *own_heartbeat;
+
+static bool is_lifted(void *redis) {
+    long long beat_ms = strtoll(redis_command(redis, "ZSCORE", TOLD_ALIVE, own_heartbeat, NULL), NULL, 10),
+              now_ms = strtoll(redis_command(redis, "TIME", NULL) + 1, NULL, 10) * 1000;
+    return beat_ms >= now_ms - 2000;
+}
+
+static bool has_heartbeat(void *redis) {
+    return strcmp(redis_command(redis, "ZSCORE", TOLD_ALIVE, own_heartbeat, NULL), "(nil)") != 0;
+}
+
+/* The store could not be reached for some seconds. Who comes back first does not take the others for dead,
+ * and the next failover waits for them. */
+static void silent_for(int ms) {
+    redis_clock(); /* of servers that start after this */
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    long long now_ms = clock_wall_ms(&seller->shop->clock);
+    redis_integer(&pair.master, "ZADD", TOLD_ALIVE, harness_format("%lld", now_ms - 2000), "another", NULL);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    redis_clock()->ahead_ms += ms;
+    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(seller->shop, is_lifted, &pair.master, "it has a new one");
+    told_fail_over(&pair, seller, NULL);
+    CHECK_INT(
+        redis_integer(&pair.replica, "SISMEMBER", told_key_of(&pair.replica, "waited"), "another", NULL), 1);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
+static void test_silent_in_an_outage(void) {
+    silent_for(8000);
+}
+
+static void test_silent_in_a_short_outage(void) {
+    silent_for(5000);
+}
+
+/* One starts at a Redis that was restarted before those notice who sold there. He has nothing to show: they
+ * do not wait for him, and do not take him for dead. */
+static void test_starts_at_a_restarted(void) {
+    struct redis_server redis;
+    redis_start(&redis, NULL);
+    struct proxy *way = proxy_start(redis.port);
+    struct seller *seller = told_seller_open_with(
+        shop_open(),
+        &(struct seller_options){.url = harness_format("redis://127.0.0.1:%d", proxy_port(way)),
+                                 .call_timeout_ms = NEVER_MS},
+        &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &redis, "it has a heartbeat");
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    redis_kill(&redis);
+    redis_restart(&redis);
+    struct seller *new =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    own_heartbeat = new->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &redis, "the new one has a heartbeat");
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.unkept, 0);
+}
+
+static struct redis_cluster cluster;
+
+static void replace_master(struct seller *seller, struct redis_server *master) {
+    redis_kill(master);
+    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
+    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
+}
+
+/* One starts in a cluster long after failovers. He does not take those who live for dead, whether or not they
+ * were noted where the heartbeats are, or he has a heartbeat there yet. */
+static void test_starts_later(void) {
+    redis_cluster_start(&cluster, 3, 1);
+    struct seller_options options = {
+        .url = redis_cluster_url(&cluster), .call_timeout_ms = SOON_MS, .resolve_ms = SOON_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"),
+                        *promoted = heartbeats + cluster.masters;
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
+    redis_wait_copied(heartbeats, promoted);
+    replace_master(seller, heartbeats);
+    for (int i = 0; i < cluster.masters; i++) {
+        struct redis_server *other = &cluster.server[i];
+        if (other != heartbeats)
+            replace_master(seller, other);
+        redis_integer(promoted, "DEL", told_key_of(other + cluster.masters, "waited"), NULL);
+    }
+    options.url = harness_format("redis-cluster://127.0.0.1:%d", promoted->port);
+    struct seller *new = told_seller_open_with(seller->shop, &options, &others);
+    shop_wait(seller->shop, seller_is_whole, new, "it sells everywhere");
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_INT((int)others.metrics.unkept, 0);
+}
+
+static void on_silent(void *ctx, const struct redis_value *value) {
+    *(int64_t *)ctx = redis_value_integer(redis_value_at(value, 0), -1);
+}
+
+static bool is_told(void *silent) {
+    return *(int64_t *)silent >= 0;
+}
+
+/* One that starts has nothing to show, and says so before those who sold there come, however long before. */
+static void test_starts_long_before(void) {
+    struct redis_server redis;
+    int64_t silent = -1;
+    redis_clock(); /* of servers that start after this */
+    struct seller *new = told_seller_at(&redis, &told);
+    own_heartbeat = new->inventory->id;
+    shop_wait(new->shop, has_heartbeat, &redis, "it has a heartbeat");
+    rest_tell(new->inventory, NULL, "h", false, REST_DONE, NULL, NULL);
+    shop_idle(new->shop, 50);
+    redis_clock()->ahead_ms += 700000;
+    new->shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(new->shop, is_lifted, &redis, "it has a new one");
+    struct seller *seller =
+        told_seller_open(new->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(new->shop, has_heartbeat, &redis, "the other one has a heartbeat");
+    rest_tell(seller->inventory, NULL, "h", true, REST_DONE, on_silent, &silent);
+    shop_wait(new->shop, is_told, &silent, "it is told who is silent");
+    CHECK_INT((int)silent, 0);
+}
+
+/* ---- a store that refuses writes ---- */
+
+static const struct history *newest_of(const struct seller *seller) {
+    const struct putback *putback = &seller->inventory->putback;
+    return putback->histories[putback->history_count - 1];
+}
+
+static bool has_asked(void *arg) {
+    struct seller *seller = arg;
+    seller->shop->hurried_ms += 100;
+    return !newest_of(seller)->unsure;
+}
+
+/* The promoted master takes no writes while it has no replica. Whether all had shown theirs is asked when it
+ * does, and counts then. */
+static void refuses_writes(bool dies) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
+    if (dies)
+        redis_integer(&pair.master, "ZADD", TOLD_ALIVE,
+                      harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)), "another",
+                      NULL);
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
+    told_fail_over(&pair, seller, NULL);
+    shop_idle(seller->shop, 300);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
+    shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
+    CHECK_INT((int)told.metrics.unkept, dies);
+}
+
+static void test_refuses_writes(void) {
+    refuses_writes(false);
+}
+
+static void test_refuses_writes_and_one_dies(void) {
+    refuses_writes(true);
+}
+
+/* It says that it still shows what it has, and the answer comes after it has done so. That is none to whether
+ * all others have. */
+static bool is_asked_anew(void *arg) {
+    const struct history *newest = newest_of(arg);
+    return newest->state == HISTORY_RESTS && newest->asking && newest->asked_ms >= newest->ended_ms;
+}
+
+static bool shows(void *arg) {
+    return newest_of(arg)->state == HISTORY_RUNS;
+}
+
+static void test_late_answer(void) {
+    pair_start(&pair);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
+    pair_cut(&pair);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
+    pair_fail_over(&pair);
+    seller_wait_down(seller);
+    proxy_set(pair.front, PROXY_DELAY, SOON_MS, NULL);
+    shop_wait(seller->shop, shows, seller, "it shows what it has");
+    seller->shop->hurried_ms += 1000; /* it is to say so */
+    shop_wait(seller->shop, is_asked_anew, seller, "it has, and asks for the others");
+    seller->shop->hurried_ms += NEVER_MS + 2000; /* it rests no longer */
+    shop_idle(seller->shop, 50);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_wait_up(seller);
+    shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
+    CHECK_INT((int)told.metrics.unkept, 0);
+    told_check(&told, 1, 0);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    harness_run("silent in an outage", test_silent_in_an_outage);
+    harness_run("silent in a short outage", test_silent_in_a_short_outage);
+    harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
+    harness_run("one starts later", test_starts_later);
+    harness_run("one starts long before those who sold there come", test_starts_long_before);
+    harness_run("a store that refuses writes", test_refuses_writes);
+    harness_run("a store that refuses writes, and one dies", test_refuses_writes_and_one_dies);
+    harness_run("an answer that comes late", test_late_answer);
+    return harness_finish();
+}
