@@ -26,6 +26,8 @@ enum {
     ASK_MS = 500,
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
+    REFRESH_MS = 250,
+    OLDER_MS = RECEIPTS_COVERED_SHORT_MS,
     RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
 };
 
@@ -78,10 +80,10 @@ static bool make_room(struct inventory *inventory) {
 /* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
  * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
  * master becomes its replica. */
-static bool expects_replicas(const struct inventory *inventory, const struct server *server) {
+static int expected_replicas(const struct inventory *inventory, const struct server *server) {
     const struct history *was = find_number(&inventory->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
-    return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was && was->had_replicas;
+    return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
 }
 
 static int64_t offset_of(const struct history *history, uint64_t seq) {
@@ -157,7 +159,8 @@ static bool note_followed(struct inventory *inventory, const struct server *serv
 static struct history *enter(struct inventory *inventory, const struct server *server) {
     struct putback *putback = &inventory->putback;
     const struct replication *told = redis_history(server->redis);
-    bool expects = expects_replicas(inventory, server), lacks = lacks_dropped(inventory, told);
+    int expected = expected_replicas(inventory, server);
+    bool lacks = lacks_dropped(inventory, told);
     struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
@@ -168,7 +171,8 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
     history->silent = history->again = -1;
-    history->had_replicas = expects;
+    history->replicas = expected;
+    history->beaten_ms = told->before[0] ? 0 : inventory->beaten_ms;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     lacks |= history->suspect && lacks_forgotten(inventory);
@@ -198,7 +202,7 @@ static bool is_suspect(const struct inventory *inventory, const struct history *
 
 /* The connection is a new one. */
 static void note_reached(struct inventory *inventory, struct history *history, const struct server *server) {
-    history->reached_ms = redis_reached_ms(server->redis);
+    history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
     if (is_back(inventory, server))
         history->may_end_early = false;
     if (!is_suspect(inventory, history, server))
@@ -216,24 +220,35 @@ static void note_reached(struct inventory *inventory, struct history *history, c
 /* Who shows a long list is waited for while he does, if it does not take too long. */
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
-    bool good = value && redis_value_count(value) == 3 && !history->is_late;
+    bool good = value && redis_value_count(value) == 4 && !history->is_late;
     history->asking = history->is_late = false;
     history->silent = good ? redis_value_integer(redis_value_at(value, 0), -1) : -1;
     history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
+    history->is_older |=
+        good && history->beaten_ms > redis_value_integer(redis_value_at(value, 3), 0) + OLDER_MS;
     bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
     if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
         history->rests_ms = history->asked_ms;
 }
 
+/* Its id may be another one by now, and who comes later knows that one. */
+static void refresh(struct inventory *inventory, struct history *history, struct server *server) {
+    int64_t now_ms = inventory_now_ms(inventory);
+    if (now_ms < history->refreshed_ms + REFRESH_MS)
+        return;
+    history->refreshed_ms = now_ms;
+    replicas_ask_one(inventory, server->redis);
+}
+
 static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
-    bool runs = history->state == HISTORY_RUNS;
-    int64_t again_ms = history->asked_ms + (runs ? SHOWING_MS : AGAIN_MS);
+    bool shows = history->state != HISTORY_RESTS;
+    int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
     if (history->asking || inventory_now_ms(inventory) < again_ms)
         return;
     history->asking = true;
     history->asked_ms = inventory_now_ms(inventory);
     enum rest_stage shown = history->is_short ? REST_AGAIN : REST_DONE;
-    rest_tell(inventory, server, history->id, history->follows, runs ? REST_SHOWING : shown, on_asked,
+    rest_tell(inventory, server, history->id, history->follows, shows ? REST_SHOWING : shown, on_asked,
               history);
 }
 
@@ -267,27 +282,37 @@ static void count_unkept(struct inventory *inventory) {
     metric_add(&inventory->metrics->unkept, 1);
 }
 
+/* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. */
+static bool is_copied(struct inventory *inventory, const struct server *server) {
+    const struct history *was = putback_history(&inventory->putback, redis_history(server->redis)->before);
+    return inventory->config.replicas > 0 && was && was->replicas <= inventory->config.replicas;
+}
+
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless replicas had it (--replicas), or the server's disk. The same if nobody knows who lived, but for one
- * that leaves: it has no heartbeat. A store that cannot be asked yet, since it refuses writes, is asked
- * later. */
+ * unless the disk had it. The same if nobody knows who lived. */
+static bool lacks_silent(const struct history *history) {
+    return history->silent < 0 || (history->silent > 0 && !history->synced);
+}
+
+/* One that leaves has no heartbeat. A store that refuses writes cannot be asked yet: it is later. */
 static void note_silent(struct inventory *inventory, struct history *history, const struct server *server) {
-    bool leaves = inventory->beat_ms == INT64_MAX;
-    if (!history->follows || inventory->config.replicas > 0 ||
-        receipts_is_synced(&inventory->putback.receipts, server->history))
+    bool leaves = inventory->beat_ms == INT64_MAX, first = !history->last;
+    history->synced = receipts_is_synced(&inventory->putback.receipts, server->history);
+    if (!history->follows || is_copied(inventory, server) || (leaves && history->silent < 0))
         return;
-    if (!history->last && history->again < 0)
-        history->unsure = !leaves;
-    else if ((!history->last && (history->silent > 0 || (history->silent < 0 && !leaves))) ||
-             lacks_others(history))
+    if (first && history->again < 0) {
+        history->unsure = true;
+        history->answered_ms = 0;
+    } else if ((first && (history->is_older || lacks_silent(history))) ||
+               (!history->synced && lacks_others(history))) {
         count_unkept(inventory);
+    }
 }
 
 /* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
  * wait for it. */
 static void admit(struct inventory *inventory, struct history *history, struct server *server) {
-    if (!history->follows && server->history != history->number)
-        rest_tell(inventory, server, history->id, false, REST_DONE, NULL, NULL);
+    history->unsure |= !history->follows && server->history != history->number;
     history->sold = true;
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);
@@ -301,8 +326,9 @@ void histories_prepare(void *ctx, struct server *server) {
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
         note_reached(inventory, history, server);
-    history->had_replicas |= redis_history(server->redis)->connected > 0;
-    if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS)
+    replicas_note(history, redis_history(server->redis));
+    refresh(inventory, history, server);
+    if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS || history->failed)
         ask_the_others(inventory, history, server);
     bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
     if (rested)
@@ -337,22 +363,24 @@ static void judge_unsure(struct inventory *inventory, struct history *history) {
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
     bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(inventory);
-    if (history->again >= 0 && (history->silent == 0 || late)) {
+    if (history->again >= 0 && (history->silent == 0 || late || !history->follows)) {
         history->unsure = false;
-        if (history->silent != 0)
+        if (history->follows && lacks_silent(history))
             count_unkept(inventory);
     } else if (!history->asking && now_ms >= history->asked_ms + SHOWING_MS) {
         history->asking = true;
         history->asked_ms = now_ms;
-        rest_tell(inventory, NULL, history->id, true, REST_DONE, on_asked, history);
+        rest_tell(inventory, NULL, history->id, history->follows, REST_DONE, on_asked, history);
     }
 }
 
 static void ask_later(struct inventory *inventory) {
     struct putback *putback = &inventory->putback;
     for (int i = 0; i < putback->history_count; i++) {
-        if (putback->histories[i]->unsure && putback->histories[i]->state == HISTORY_DONE)
-            judge_unsure(inventory, putback->histories[i]);
+        struct history *history = putback->histories[i];
+        history->unsure &= !history->is_followed; /* the next one is asked about */
+        if (history->unsure && history->state == HISTORY_DONE)
+            judge_unsure(inventory, history);
     }
 }
 

@@ -334,8 +334,6 @@ void putback_begin_pass(struct inventory *inventory, struct history *history, st
     inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
     history->last |= history->state == HISTORY_RESTS;
     history->is_short &= history->last;
-    history->is_late = history->asking;
-    history->asked_ms = inventory_now_ms(inventory);
     history->state = HISTORY_RUNS;
     history->failed = history->unshown = false;
     history->began = inventory->putback.receipts.seq;

@@ -28,24 +28,28 @@ struct history {
     bool may_end_early;  /* the rest, once all have shown what they have, twice if it did not fit */
     int64_t silent;      /* how many have not, of those that lived; -1: nobody knows */
     int64_t again;       /* how many are still to show what did not fit; -1: there was no reply */
-    bool unsure;         /* it is sold from, and whether all had shown what they have is asked for still */
+    bool unsure;         /* it is sold from, and the server has not answered yet that all had shown theirs */
     int64_t answered_ms; /* when there was a reply to that first; 0: none yet */
     bool asking;         /* whether they have; not before asked_ms + an interval */
     bool is_late;        /* the reply, which is of an earlier rest */
     int64_t asked_ms;
-    int64_t reached_ms; /* when its server was reached last */
-    int64_t rests_ms;   /* when it began to rest, or somebody last said that he still shows what he has */
-    int64_t ended_ms;   /* when the last pass did */
-    uint64_t seen;      /* what was acknowledged until this receipt was shown */
-    int64_t again_ms;   /* not to be shown the receipts again before that */
-    uint64_t began;     /* the pass: after this receipt */
+    int64_t beaten_ms;    /* the last heartbeat that the server has if it lost nothing; 0: nobody knows */
+    bool is_older;        /* it has an older one: it may have lost more than is kept */
+    bool synced;          /* its server's disk had all that was acknowledged before */
+    int64_t refreshed_ms; /* when its id was asked for */
+    int64_t reached_ms;   /* when its server was reached last */
+    int64_t rests_ms;     /* when it began to rest, or somebody last said that he still shows what he has */
+    int64_t ended_ms;     /* when the last pass did */
+    uint64_t seen;        /* what was acknowledged until this receipt was shown */
+    int64_t again_ms;     /* not to be shown the receipts again before that */
+    uint64_t began;       /* the pass: after this receipt */
     int in_flight;
     unsigned questions;
     /* How far its replicas are. */
-    bool had_replicas; /* it, or what its server had before */
-    bool is_alone;     /* the cluster knows of no replica of its server */
-    int64_t heard_ms;  /* when its server told that last */
-    uint64_t mark;     /* once they have this offset, they have what was added until this receipt */
+    int replicas;     /* at most, it or what its server had before */
+    bool is_alone;    /* the cluster knows of no replica of its server */
+    int64_t heard_ms; /* when its server told that last */
+    uint64_t mark;    /* once they have this offset, they have what was added until this receipt */
     int64_t mark_offset;
     /* What was acknowledged until this receipt was written below this offset: the last ones, in a ring. */
     struct {

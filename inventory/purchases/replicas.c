@@ -17,9 +17,14 @@ struct question {
 
 /* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
 static bool has_replicas(const struct inventory *inventory, const struct history *history) {
-    return history->had_replicas || inventory->config.replicas > 0 ||
+    return history->replicas > 0 || inventory->config.replicas > 0 ||
            inventory->url.kind == REDIS_URL_SENTINEL ||
            (inventory->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
+}
+
+void replicas_note(struct history *history, const struct replication *now) {
+    if (history->replicas < now->connected)
+        history->replicas = now->connected;
 }
 
 /* What was acknowledged until this receipt was written below the offset, and need not be kept. */
@@ -36,7 +41,7 @@ static void cover(struct inventory *inventory, struct history *history, uint64_t
 static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
                           const char *info, uint64_t seq) {
     struct receipts *receipts = &inventory->putback.receipts;
-    history->had_replicas |= now->connected > 0;
+    replicas_note(history, now);
     if (!has_replicas(inventory, history)) {
         cover(inventory, history, seq, now->offset);
         return;
@@ -102,7 +107,7 @@ static void ask(struct redis *redis, const struct question *question, redis_repl
     if (!copy)
         return;
     *copy = *question;
-    redis_call(redis, fn, copy, argc, argv);
+    (redis_is_up(redis) ? redis_call : redis_greet)(redis, fn, copy, argc, argv);
 }
 
 static void on_history(void *ctx, const struct redis_value *value) {
@@ -118,11 +123,13 @@ static void on_history(void *ctx, const struct redis_value *value) {
     if (!history)
         return;
     /* The same history, perhaps by another id; or the connection is broken by now. */
-    history->heard_ms = question.asked_ms;
     memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
+    if (!redis_is_up(question.redis))
+        return;
+    history->heard_ms = question.asked_ms;
     if (strcmp(history->id, now.id) == 0)
         note_replicas(question.inventory, history, &now, info, question.seq);
-    if (history->had_replicas || history->questions++ % CONFIG_EACH != 0)
+    if (history->replicas > 0 || history->questions++ % CONFIG_EACH != 0)
         return;
     if (question.inventory->url.kind == REDIS_URL_CLUSTER)
         ask(question.redis, &question, on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
@@ -130,12 +137,17 @@ static void on_history(void *ctx, const struct redis_value *value) {
         ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "*append*"});
 }
 
+void replicas_ask_one(struct inventory *inventory, struct redis *redis) {
+    struct question question = {inventory, redis, inventory->putback.receipts.seq,
+                                inventory_now_ms(inventory)};
+    if (redis_history(redis)->id[0])
+        ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
+}
+
 void replicas_ask(struct inventory *inventory) {
     for (int i = 0; i < store_servers(inventory->store); i++) {
         struct redis *redis = store_server(inventory->store, i);
-        struct question question = {inventory, redis, inventory->putback.receipts.seq,
-                                    inventory_now_ms(inventory)};
-        if (redis && redis_is_up(redis) && redis_history(redis)->id[0])
-            ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
+        if (redis && redis_is_up(redis))
+            replicas_ask_one(inventory, redis);
     }
 }

@@ -3,7 +3,16 @@
 #ifndef INVENTORY_PURCHASES_REPLICAS_H
 #define INVENTORY_PURCHASES_REPLICAS_H
 
+struct history;
 struct inventory;
+struct redis;
+struct replication;
+
+/* How many replicas the server of this history has now. */
+void replicas_note(struct history *history, const struct replication *now);
+
+/* Asks a server that is up, or was reached; of one that is not up only the id of its history is noted. */
+void replicas_ask_one(struct inventory *inventory, struct redis *redis);
 
 /* Asks all servers that are up, and notes what they reply in their histories. */
 void replicas_ask(struct inventory *inventory);

@@ -16,12 +16,19 @@ enum { BEAT_MS = 2000 };
 static const char *const names[] = {"waited", "again", "showing", "early"};
 enum { NAMES = sizeof names / sizeof *names };
 
+static void on_beat(void *ctx, const struct redis_value *value) {
+    struct inventory *inventory = ctx;
+    if (value)
+        inventory->beaten_ms = redis_value_integer(value, inventory->beaten_ms);
+}
+
 void rest_tick(struct inventory *inventory) {
     int64_t now_ms = inventory_now_ms(inventory);
     if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;
-    script_callf(inventory->store, &rest_script, NULL, NULL, "1 " ALIVE " beat %s " QUIET_MS, inventory->id);
+    script_callf(inventory->store, &rest_script, on_beat, inventory, "1 " ALIVE " beat %s " QUIET_MS,
+                 inventory->id);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {

@@ -96,7 +96,7 @@ static void on_begun(void *ctx, const struct redis_value *value) {
     struct replication now;
     if (read_history(wait, value, &now))
         wait->offset = now.offset;
-    else if (value && value != redis_unsent)
+    else if (value && value != redis_unsent && wait != &wait->barrier->admission)
         redis_break(wait->barrier->held, another_history);
 }
 
@@ -143,20 +143,23 @@ static void on_polled(void *ctx, const struct redis_value *value) {
         return;
     }
     wait->in_flight = false;
+    const char *fault = !same || wait->offset < 0      ? another_history
+                        : replicas < barrier->replicas ? barrier->too_few
+                                                       : NULL;
     if (!value || value == redis_unsent)
         barrier->waited = 0; /* those that are held still need another one */
-    else if (wait->offset < 0)
-        return; /* the held connection is broken already */
-    else if (!same)
-        redis_break(barrier->held, another_history);
-    else if (replicas < barrier->replicas)
-        redis_break(barrier->held, barrier->too_few);
-    else
+    else if (!fault)
         pass(wait, replicas);
+    else if (wait == &barrier->admission)
+        redis_note_error(barrier->held, fault); /* it is asked for again */
+    else if (wait->offset >= 0)                 /* else the held connection is broken already */
+        redis_break(barrier->held, fault);
 }
 
 static void on_turn(uv_prepare_t *turn) {
     struct barrier *barrier = turn->data;
+    if (!redis_is_up(barrier->held))
+        return; /* nothing is held any more */
     for (int i = 0; i < IN_FLIGHT_MAX && redis_held(barrier->held) > barrier->waited; i++) {
         struct wait *wait = &barrier->waits[i];
         if (!wait->redis || wait->in_flight || !redis_is_up(wait->redis))

@@ -149,6 +149,116 @@ static void test_restarted_empty(void) {
     restart("everysec", true, 1);
 }
 
+/* What the disk has synced is not kept: if the store comes back empty, all of that is lost. */
+static void test_restarted_empty_synced(void) {
+    restart("always", true, 1);
+}
+
+struct beaten {
+    const struct seller *seller;
+    int64_t since_ms;
+};
+
+static bool has_beaten_since(void *arg) {
+    const struct beaten *beaten = arg;
+    return beaten->seller->inventory->beaten_ms > beaten->since_ms;
+}
+
+static bool has_beaten(void *seller) {
+    return has_beaten_since(&(struct beaten){seller, 0});
+}
+
+/* Without an append-only file it goes on from its last snapshot, and what was acknowledged since then, and is
+ * not kept any more, is lost. All sellers live. */
+static void restart_from_snapshot(bool older, int unkept) {
+    struct redis_server redis;
+    redis_clock(); /* of servers that start after this */
+    redis_start(&redis, "--appendonly", "no", NULL);
+    struct seller *seller =
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    int64_t first_ms = seller->inventory->beaten_ms;
+    redis_clock()->ahead_ms += 10000;
+    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(seller->shop, has_beaten_since, &(struct beaten){seller, first_ms}, "it has a newer one");
+    if (!older)
+        CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    redis_restart(&redis);
+    seller_hurry_up(seller);
+    CHECK_INT((int)told.metrics.unkept, unkept);
+}
+
+static void test_older_snapshot(void) {
+    restart_from_snapshot(true, 1);
+}
+
+static void test_newest_snapshot(void) {
+    restart_from_snapshot(false, 0);
+}
+
+/* ---- with --replicas 1 ---- */
+
+static bool knows_both(void *arg) {
+    return ((struct seller *)arg)->inventory->putback.histories[0]->replicas == 2;
+}
+
+/* A replica is promoted, and the seller who died had his last order on one replica. If there were two, it may
+ * be the other one. */
+static void promote_one_of(int replicas) {
+    struct redis_server second;
+    struct seller_options options = {.call_timeout_ms = CALL_MS, .replicas = 1};
+    pair_start(&pair);
+    options.url = pair_url(&pair);
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told),
+                  *gone = told_seller_open_with(seller->shop, &options, &others);
+    put_hold(seller, "seat", 3);
+    shop_wait(seller->shop, have_heartbeats, &pair.replica, "both have heartbeats");
+    if (replicas == 2) {
+        redis_start_replica(&second, &pair.master);
+        shop_wait(seller->shop, knows_both, seller, "both replicas are known");
+        pair_cut(&pair);
+    }
+    CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
+    seller_close(gone);
+    pair_fail_over(&pair);
+    if (replicas == 2)
+        CHECK_STR(
+            redis_command(&second, "REPLICAOF", "127.0.0.1", harness_format("%d", pair.replica.port), NULL),
+            "OK");
+    else
+        redis_start_replica(&second, &pair.replica);
+    seller_wait_down(seller);
+    seller_hurry_up(seller);
+    CHECK_INT((int)told.metrics.unkept, replicas - 1);
+    check_books(seller, &pair.replica, "seat", 3 - (replicas == 1), replicas == 1, 0);
+}
+
+static void test_one_of_one(void) {
+    promote_one_of(1);
+}
+
+static void test_one_of_two(void) {
+    promote_one_of(2);
+}
+
+/* The master comes back empty before it is replaced, and its replica copies that. */
+static void test_master_empty(void) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open_with(
+        shop_open(),
+        &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS, .replicas = 1}, &told);
+    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    redis_kill(&pair.master);
+    seller_wait_down(seller);
+    redis_wipe(&pair.master);
+    redis_restart(&pair.master);
+    seller_hurry_up(seller);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("the others rest, and sell", test_rest);
@@ -157,5 +267,11 @@ int main(int argc, char **argv) {
     harness_run("one Redis is restarted", test_restarted);
     harness_run("one Redis is restarted that had synced each write", test_restarted_synced);
     harness_run("one Redis is restarted, and empty", test_restarted_empty);
+    harness_run("one Redis is restarted, and empty, that had synced each write", test_restarted_empty_synced);
+    harness_run("one Redis goes on from an older snapshot", test_older_snapshot);
+    harness_run("one Redis goes on from its newest snapshot", test_newest_snapshot);
+    harness_run("--replicas 1, and one was promoted", test_one_of_one);
+    harness_run("--replicas 1, and one of two was promoted", test_one_of_two);
+    harness_run("--replicas 1, and the master comes back empty", test_master_empty);
     return harness_finish();
 }

@@ -76,7 +76,7 @@ static bool keeps(const struct seller *seller, const char *key) {
 }
 
 static bool has_seen_replica(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.histories[0]->had_replicas;
+    return ((struct seller *)arg)->inventory->putback.histories[0]->replicas > 0;
 }
 
 static bool syncs_no_more(void *arg) {

@@ -320,6 +320,33 @@ static void test_left_behind(void) {
     check_books(seller, other, "table", 9, 0, 1);
 }
 
+static bool lacks_replica(void *arg) {
+    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "fewer than 1 replicas") != NULL;
+}
+
+/* With --replicas 1 the replica is not there for a while. The master was never away, and nobody rests. */
+static void test_lacks_replica(void) {
+    struct redis_sentinel own;
+    redis_sentinel_start(&own);
+    struct seller *seller = seller_open_with(
+        shop_open(),
+        &(struct seller_options){
+            .url = redis_sentinel_url(&own), .call_timeout_ms = 1000, .resolve_ms = 500, .replicas = 1});
+    seller_hurry_up(seller);
+    item_sell(seller, "couch", INVENTORY_BATCH, 10);
+    redis_pause(&own.server[1]);
+    CHECK_STATUS(buy(seller, "couch", "ann", "k", 1)->status, INVENTORY_UNKNOWN);
+    shop_wait(seller->shop, lacks_replica, seller, "it is not sold from without a replica");
+    shop_idle(seller->shop, 4000); /* on a slow machine to break the connection was an outage */
+    for (int i = 0; i < 25; i++) {
+        shop_idle(seller->shop, 100);
+        CHECK(!waits_for_rest(seller));
+    }
+    redis_resume(&own.server[1]);
+    seller_wait_up(seller);
+    CHECK_STATUS(buy(seller, "couch", "ann", "k2", 1)->status, INVENTORY_OK);
+}
+
 /* One that has not heard of the failover: what the others say counts. */
 static void test_stale(void) {
     struct redis_server stray;
@@ -367,6 +394,7 @@ int main(int argc, char **argv) {
     harness_run("no Sentinel answers", test_no_sentinel);
     harness_run("a master that has become a replica", test_not_a_master);
     harness_run("a failover", test_failover);
+    harness_run("a replica that is not there for a while", test_lacks_replica);
     harness_run("a Sentinel that has not heard", test_stale);
     harness_run("within a failover", test_within_a_failover);
     harness_run("before the promotion", test_before_the_promotion);

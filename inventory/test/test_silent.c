@@ -78,6 +78,43 @@ static void test_starts_at_a_restarted(void) {
     CHECK_INT((int)told.metrics.unkept, 0);
 }
 
+static const char *id_of(const struct redis_server *server) {
+    return strrchr(told_key_of(server, ""), ':') + 1;
+}
+
+static bool has_other_id(void *before) {
+    return strcmp(id_of(&pair.master), before) != 0;
+}
+
+/* A master that is restarted changes its id when its replica comes back: between two sellers. They are of one
+ * history all the same, and do not take each other for dead. */
+static void test_restarted_in_place(void) {
+    pair_start(&pair);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    struct proxy *way = proxy_start(pair.master.port);
+    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
+    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    own_heartbeat = late->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
+    proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    redis_kill(&pair.master);
+    redis_restart(&pair.master);
+    const char *before = id_of(&pair.master);
+    seller_wait_down(seller);
+    told_check_rests(seller);
+    proxy_set(pair.link, PROXY_PASS, 0, NULL);
+    CHECK(harness_wait(has_other_id, (void *)before, 10000));
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    seller_wait_up(seller);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_INT((int)others.metrics.unkept, 0);
+}
+
 static struct redis_cluster cluster;
 
 static void replace_master(struct seller *seller, struct redis_server *master) {
@@ -156,6 +193,11 @@ static bool has_asked(void *arg) {
     return !newest_of(seller)->unsure;
 }
 
+static bool is_shown_in_vain(void *arg) {
+    const struct history *newest = newest_of(arg);
+    return newest->state == HISTORY_NEW && newest->failed;
+}
+
 /* The promoted master takes no writes while it has no replica. Whether all had shown theirs is asked when it
  * does, and counts then. */
 static void refuses_writes(bool dies) {
@@ -182,6 +224,88 @@ static void test_refuses_writes(void) {
 
 static void test_refuses_writes_and_one_dies(void) {
     refuses_writes(true);
+}
+
+/* The promoted master takes no writes, and one that starts cannot tell that it has nothing to show. It tells
+ * later, and nobody takes it for dead. */
+static void test_refused_newcomer(void) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
+    told_fail_over(&pair, seller, NULL);
+    struct seller *new =
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &others);
+    shop_idle(seller->shop, 100); /* it has tried to tell */
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
+    CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,
+                            harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)),
+                            new->inventory->id, NULL),
+              1);
+    shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
+    CHECK_INT((int)told.metrics.unkept, 0);
+}
+
+/* A master that refused writes is replaced by another one before it was told who has shown what he has. It is
+ * not asked for any more: those that live now tell the new one. */
+static void test_refused_and_replaced(void) {
+    pair_start(&pair);
+    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
+    told_fail_over(&pair, seller, NULL);
+    const char *waited = told_key_of(&pair.replica, "waited");
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
+    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    CHECK(strcmp(waited, told_key_of(&pair.replica, "waited")) != 0);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    seller->shop->hurried_ms += 2000;
+    shop_idle(seller->shop, 300);
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", waited, NULL), 0);
+    CHECK_INT((int)told.metrics.unkept, 0);
+}
+
+/* A master of a cluster refuses what a seller has to show it, and the others are told so elsewhere. */
+static void test_refuses_what_is_shown(void) {
+    redis_cluster_start(&cluster, 3, 1);
+    struct seller_options options = {
+        .url = redis_cluster_url(&cluster), .call_timeout_ms = SOON_MS, .resolve_ms = SOON_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told),
+                  *other = told_seller_open_with(seller->shop, &options, &others);
+    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    shop_wait(seller->shop, seller_is_whole, other, "all masters are there for the other one");
+    struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"), *dies = &cluster.server[0];
+    dies += dies == heartbeats;
+    struct redis_server *promoted = dies + cluster.masters;
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
+    own_heartbeat = other->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, heartbeats, "the other one has");
+    const char *item = "item";
+    for (int i = 0; redis_cluster_of(&cluster, harness_format("{%s}", item)) != dies; i++)
+        item = harness_format("item%d", i);
+    item_sell(seller, item, INVENTORY_BATCH, 10);
+    replica_cut(dies, promoted);
+    CHECK_STATUS(buy(seller, item, "ann", "k", 1)->status, INVENTORY_OK);
+    CHECK_STR(redis_command(promoted, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
+    redis_kill(dies);
+    shop_wait(seller->shop, seller_is_not_whole, other, "a master is gone");
+    shop_wait(seller->shop, is_shown_in_vain, seller, "its replica refuses what it is shown");
+    for (int i = 0; i < 10; i++) {
+        seller->shop->hurried_ms += 500;
+        shop_idle(seller->shop, 50);
+    }
+    CHECK_INT((int)others.metrics.unkept, 0);
+    CHECK_STR(redis_command(promoted, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
+    shop_wait(seller->shop, seller_is_whole, seller, "it sells everywhere");
+    shop_wait(seller->shop, seller_is_whole, other, "and the other one");
+    told_check(&told, 1, 0);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_INT((int)others.metrics.unkept, 0);
 }
 
 /* It says that it still shows what it has, and the answer comes after it has done so. That is none to whether
@@ -225,10 +349,14 @@ int main(int argc, char **argv) {
     harness_run("silent in an outage", test_silent_in_an_outage);
     harness_run("silent in a short outage", test_silent_in_a_short_outage);
     harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
+    harness_run("a master that is restarted gets another id", test_restarted_in_place);
     harness_run("one starts later", test_starts_later);
     harness_run("one starts long before those who sold there come", test_starts_long_before);
     harness_run("a store that refuses writes", test_refuses_writes);
     harness_run("a store that refuses writes, and one dies", test_refuses_writes_and_one_dies);
+    harness_run("a store that refuses writes, and one starts", test_refused_newcomer);
+    harness_run("a store that refuses writes, and is replaced", test_refused_and_replaced);
+    harness_run("a master that refuses what is shown", test_refuses_what_is_shown);
     harness_run("an answer that comes late", test_late_answer);
     return harness_finish();
 }
