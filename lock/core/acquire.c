@@ -225,11 +225,17 @@ static bool take_next(struct request *request, struct lock_store_grant *granted)
     return !request->lock->queue || lock_local_queue_set_grant(request->lock->queue, grant, granted);
 }
 
+/* What another server granted is not passed on before the one that is the store now was asked about it: this
+ * one may have granted the key to others since, with higher fences. */
+static bool may_take_next(const struct lock *lock, const struct lock_store_grant *granted) {
+    return granted->holders_left > 0 && lock_now_ns(lock) < granted->pass_until_ns &&
+           granted->moves == atomic_load(&lock->moves);
+}
+
 /* The holder before may have passed on its grant; otherwise the store is asked. */
 static enum lock_status acquire_as_holder(struct request *request, struct lock_store_grant *granted) {
     struct lock *lock = request->lock;
-    if (granted->holders_left > 0 && lock_now_ns(lock) < granted->pass_until_ns &&
-        take_next(request, granted)) {
+    if (may_take_next(lock, granted) && take_next(request, granted)) {
         atomic_fetch_add(&lock->metrics.passed, 1);
         return LOCK_OK;
     }
@@ -315,8 +321,8 @@ enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant 
 /* ---- releasing ---- */
 
 /* Repeats a release whose reply was lost. LOCK_UNKNOWN: the store could not be asked; or the grant is not
- * there, and its deadline has passed meanwhile or the store has moved since it was known to have it, so it
- * may have ended or have been released. */
+ * there, and its deadline has passed meanwhile, it was known to be lost, or the store has moved since it was
+ * known to have it, so it may have ended or have been released. */
 static enum lock_status release_again(struct lock *lock, const char *key,
                                       const struct lock_store_grant *granted, int64_t until_ns, bool *gone) {
     const struct timespec pause = {.tv_nsec = pause_ns};

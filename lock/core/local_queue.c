@@ -456,7 +456,7 @@ bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock
     if (each) {
         each->lost = true;
         if (gone && !is_free(queue, each))
-            each->grant.deadline_ns = now_ns(queue);
+            each->grant.deadline_ns = each->granted.deadline_ns = now_ns(queue);
         wake_first(each);
     }
     pthread_mutex_unlock(&queue->mutex);

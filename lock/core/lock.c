@@ -74,10 +74,11 @@ int64_t lock_remaining_ns(const struct lock *lock, const struct lock_grant *gran
 }
 
 enum lock_status lock_progress(struct lock *lock, struct lock_grant *grant) {
-    if (lock_remaining_ns(lock, grant) == 0)
+    int64_t deadline_ns =
+        lock->queue ? lock_local_queue_deadline_ns(lock->queue, grant, true) : grant->deadline_ns;
+    if (deadline_ns <= lock_now_ns(lock))
         return LOCK_LOST;
-    if (lock->queue)
-        grant->deadline_ns = lock_local_queue_deadline_ns(lock->queue, grant, true);
+    grant->deadline_ns = deadline_ns;
     return LOCK_OK;
 }
 

@@ -1,9 +1,10 @@
 /* The local queue: a holder that forgets to release keeps the key until its deadline, and the next in the
  * queue gets it then. */
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "lock/core/local_queue.h"
+#include "lock/core/handle.h"
 #include "test/harness.h"
 
 enum { PATIENCE_MS = 20000 };
@@ -177,6 +178,33 @@ static void turned_clock(void) {
     lock_local_queue_free(NULL);
 }
 
+static int looks_left; /* at the clock, before it goes on */
+
+static int64_t now_or_later_ns(void *ctx) {
+    (void)ctx;
+    return looks_left-- > 0 ? 1000 * MS : 9000 * MS;
+}
+
+/* A grant that was not renewed becomes late while its holder reports progress: it is told so, or has the
+ * deadline, whenever that was. */
+static void late_within_progress(void) {
+    enum { DEADLINE_MS = 11000, TTL_MS = 10000, LOOKS = 8 };
+    static struct lock lock = {.env = {.now_ns = now_or_later_ns}};
+    lock.queue = lock_local_queue_new(&lock.env, TTL_MS * MS, true, false);
+    looks_left = INT_MAX;
+    CHECK_INT(enter(lock.queue, 'a'), LOCK_OK);
+    hold(lock.queue, 'a', DEADLINE_MS * MS);
+    for (int looks = 0; looks < LOOKS; looks++) {
+        struct lock_grant grant = {.key = "key", .deadline_ns = 1};
+        memcpy(grant.owner, owner_named('a'), sizeof grant.owner);
+        looks_left = looks;
+        enum lock_status status = lock_progress(&lock, &grant);
+        CHECK(status == (looks == 0 ? LOCK_LOST : LOCK_OK));
+        CHECK_INT(grant.deadline_ns, status == LOCK_OK ? DEADLINE_MS * MS : 1);
+    }
+    lock_local_queue_free(lock.queue);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a forgotten release", forgotten);
@@ -184,5 +212,6 @@ int main(int argc, char **argv) {
     harness_run("the deadline moves", moved);
     harness_run("lost while it is taken over", lost_while_taken_over);
     harness_run("a clock that is turned", turned_clock);
+    harness_run("late while progress is reported", late_within_progress);
     return harness_finish();
 }

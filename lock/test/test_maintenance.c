@@ -332,6 +332,58 @@ static void lost_by_its_heir(void) {
     tools_check_status(lock_progress(&lock, &heir->grant), LOCK_LOST);
 }
 
+/* ---- a grant that is passed on, and the store has moved ---- */
+
+static uint64_t newest_fence; /* that the store has given */
+static char released_owner[LOCK_OWNER_SIZE];
+
+static enum lock_status grant_with_fence(void *store, struct lock_attempt *attempt) {
+    memcpy(released_owner, attempt->releasing, sizeof released_owner);
+    attempt->releasing[0] = '\0';
+    attempt->grant.fence = ++newest_fence;
+    return grant_to_many(store, attempt);
+}
+
+static void verify_held(void *store, struct lock_check *check, size_t count) {
+    (void)store;
+    CHECK_INT(count, 1);
+    check->status = LOCK_OK;
+}
+
+static struct lock_grant pass_on(const struct lock_grant *grant) {
+    struct tools_waiter *heir = tools_wait(&lock, "key", PATIENCE_MS, NULL);
+    CHECK(harness_wait(is_waiting, NULL, PATIENCE_MS));
+    tools_check_status(lock_release(&lock, grant), LOCK_OK);
+    tools_check_status(tools_join(heir), LOCK_OK);
+    return heir->grant;
+}
+
+/* The server that is the store now may have granted the key to others, with higher fences. So a grant is not
+ * passed on before this server was asked about it; the next thread asks for its own. */
+static void passed_on_after_a_move(void) {
+    enum { GIVEN = 1000 };
+    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
+                                          .fences_per_grant = 16,
+                                          .attempt_releases = true,
+                                          .attempt = grant_with_fence,
+                                          .withdraw = withdraw,
+                                          .check = verify_held};
+    begin_with(&backend, 3 * PATIENCE_MS, 0);
+    newest_fence = 0;
+    struct lock_grant first = tools_acquire(&lock, "key");
+    lock.moves++;
+    newest_fence = GIVEN;
+    struct lock_grant second = pass_on(&first);
+    CHECK_INT(second.fence, GIVEN + 1);
+    CHECK_STR(released_owner, first.owner);
+    CHECK_INT(lock.metrics.passed, 0);
+    lock.moves++;
+    tools_check_status(lock_extend(&lock, &second), LOCK_OK); /* so this server has it */
+    struct lock_grant third = pass_on(&second);
+    CHECK_INT(third.fence, GIVEN + 2);
+    CHECK_INT(lock.metrics.passed, 1);
+}
+
 /* ---- a whole lock with a store that fails ---- */
 
 static int attempts;
@@ -472,6 +524,30 @@ static void lost_replies_after_a_move(void) {
             tools_check_status(lock_extend(&lock, &grant), LOCK_OK);
         answers = lost_reply;
         tools_check_status(lock_release(&lock, &grant), LOCK_OK);
+    }
+}
+
+/* What is known to be gone was not ended by a release: its holder asked, or was told. */
+static void lost_replies_after_a_loss(void) {
+    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
+                                          .attempt = grant_to_many,
+                                          .release = release_as_told,
+                                          .withdraw = withdraw,
+                                          .check = verify_gone};
+    static const enum lock_status lost_reply[] = {LOCK_UNKNOWN, LOCK_NOT_OWNER};
+    begin_with(&backend, 3 * PATIENCE_MS, 0);
+    for (int extends = 0; extends < 2; extends++) {
+        struct lock_grant grant = tools_acquire(&lock, "key");
+        if (extends) {
+            tools_check_status(lock_extend(&lock, &grant), LOCK_LOST);
+        } else {
+            lock_maintenance_doubt(maintenance);
+            CHECK(harness_wait(is_lost, &(int){1}, PATIENCE_MS));
+        }
+        answers = lost_reply;
+        enum lock_status status = lock_release(&lock, &grant);
+        if (status != LOCK_NOT_OWNER) /* the background thread may have forgotten it by now */
+            tools_check_status(status, LOCK_UNKNOWN);
     }
 }
 
@@ -648,9 +724,11 @@ int main(int argc, char **argv) {
     harness_run("stopped at once", stopped_at_once);
     harness_run("many grants are verified together", verified_together);
     harness_run("a grant that was passed on is lost", lost_by_its_heir);
+    harness_run("passed on after a move", passed_on_after_a_move);
     harness_run("a release without memory", without_memory);
     harness_run("lost replies to releases", lost_replies);
     harness_run("lost replies after a move", lost_replies_after_a_move);
+    harness_run("lost replies after a loss", lost_replies_after_a_loss);
     harness_run("an attempt that was never sent", never_sent);
     harness_run("pending releases are bounded", remembered);
     harness_run("cancelled among several", cancelled_among_several);
