@@ -54,9 +54,9 @@ int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 
 /* Sets what lock_last_error() says: "SERVER: WHY". `env` may be NULL: then it does nothing. */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
-/* Another server is the store from now on, and may not have what was granted before: every grant is verified
- * soon. May be called inside a call of the core, but before that call asks the new server. `env` may be NULL.
- */
+/* Another server is the store from now on, or was in between, so that what was granted before may be gone:
+ * every grant is verified soon. May be called inside a call of the core, but before that call asks the new
+ * server. `env` may be NULL. */
 void lock_env_moved(const struct lock_env *env);
 /* Every backend counts here what it sends to its store (lock_metrics.requests). `env` may be NULL. */
 void lock_env_count_requests(const struct lock_env *env, int count);

@@ -26,6 +26,7 @@ struct redis_connection {
     pthread_mutex_t mutex;       /* not held while the socket is read or written; for all that follows */
     struct redis_named named;    /* its master: which server was reached last, or could not be */
     struct redis_target reached; /* that was reached last; host "": none yet */
+    int64_t reached_epoch;       /* of the newest failover that had been heard of when it was */
     redisContext *hiredis;       /* NULL: not connected */
     bool has_leader;             /* a thread reads, or is appointed to */
     bool writing;                /* a thread writes */
@@ -168,11 +169,15 @@ static bool is_same(const struct redis_target *a, const struct redis_target *b) 
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* What another server granted this one may not have. Before it is asked for anything, this is told. */
+/* What another server granted this one may not have; nor what it granted itself before a failover that was
+ * not seen, since another was the master in between. Before it is asked for anything, this is told. */
 static void note_reached(struct redis_connection *connection) {
+    const struct redis_named *named = &connection->named;
     struct redis_target before = connection->reached;
-    connection->reached = connection->named.master;
-    if (before.host[0] && !is_same(&before, &connection->reached))
+    bool unseen = named->epoch > connection->reached_epoch;
+    connection->reached = named->master;
+    connection->reached_epoch = named->epoch;
+    if (before.host[0] && (unseen || !is_same(&before, &connection->reached)))
         lock_env_moved(connection->env);
 }
 
@@ -230,6 +235,8 @@ static bool follow_named(struct redis_connection *connection, const struct redis
     if (leaves)
         break_because(connection, named->replacing ? "the Sentinels are replacing the master"
                                                    : "the Sentinels name another master");
+    else if (connection->hiredis)
+        note_reached(connection);
     if (!named->replacing && !connection->hiredis)
         connect_now(connection);
     return leaves;

@@ -63,8 +63,9 @@ struct redis_named;
  * heard of, if that is newer. */
 bool redis_connection_was_reached(struct redis_connection *connection, int64_t *epoch);
 /* The Sentinels say this now, in time. A connection to another server than they name is left, as if it broke;
- * then one to the master is made, if they name one, so that lock_env_moved() is called soon. What is older
- * than what the connection has heard since they were asked does not count. True: it was left. */
+ * then one to the master is made, if they name one, so that lock_env_moved() is called soon. So it is if they
+ * have heard of a failover since this master was reached. What is older than what the connection has heard
+ * since they were asked does not count. True: it was left. */
 bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named);
 
 #endif

@@ -233,14 +233,27 @@ static bool follow(struct redis_connection *connection, int port, int64_t asked_
     return redis_connection_follow(connection, &named);
 }
 
+static int moves;
+
+static void on_moved(void *ctx) {
+    (void)ctx;
+    moves++;
+}
+
+static const struct lock_env env = {.session = 1, .moved = on_moved};
+
+static void ping(struct redis_connection *connection) {
+    const char *const command[] = {"PING"};
+    struct redis_answer answer;
+    tools_check_status(redis_connection_call(connection, 1, command, &answer, NULL), LOCK_OK);
+}
+
 /* What a connection has heard of counts for the thread that watches Sentinels, too: an answer from before
  * does not lead it back, unless its Sentinels were made anew. */
 static void heard_of_newer(void) {
     enum { TIMEOUT_MS = 2000, OLD = 4, NEW = 5 };
     struct redis_server redis;
     struct redis_url url;
-    struct redis_answer answer;
-    const char *const ping[] = {"PING"};
     char why[200];
     int64_t epoch = OLD;
     redis_start(&redis, NULL);
@@ -249,13 +262,67 @@ static void heard_of_newer(void) {
     struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, NULL);
     harness_defer(close_connection, connection);
     CHECK(!redis_connection_was_reached(connection, &epoch));
-    tools_check_status(redis_connection_call(connection, 1, ping, &answer, NULL), LOCK_OK);
+    ping(connection);
     CHECK(!follow(connection, redis.port, 0, NEW));
     CHECK(!follow(connection, elsewhere, OLD, OLD)); /* asked before that was heard of */
     CHECK(redis_connection_was_reached(connection, &epoch));
     CHECK_INT(epoch, NEW);
     CHECK(follow(connection, elsewhere, NEW, OLD)); /* made anew */
     CHECK(follow(connection, elsewhere, OLD, NEW));
+}
+
+/* The Sentinels have counted a failover, and name the server that is connected to: so another was the master
+ * in between, and this one may not have any more what it granted before. */
+static void master_all_along(void) {
+    enum { TIMEOUT_MS = 2000, OLD = 4, NEW = 5 };
+    struct redis_server redis;
+    struct redis_url url;
+    char why[200];
+    redis_start(&redis, NULL);
+    CHECK(redis_url_parse(&url, tools_redis_url(redis.port, ""), why, sizeof why));
+    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &env);
+    harness_defer(close_connection, connection);
+    moves = 0;
+    ping(connection);
+    CHECK_INT(moves, 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!follow(connection, redis.port, 0, NEW));
+        CHECK_INT(moves, 1);
+    }
+    CHECK(!follow(connection, redis.port, NEW, OLD)); /* made anew */
+    CHECK_INT(moves, 1);
+    CHECK(!follow(connection, redis.port, OLD, NEW));
+    CHECK_INT(moves, 2);
+}
+
+/* As a Sentinel tells the others after a failover. */
+static void tell_epoch(const struct redis_sentinel *sentinel, int epoch) {
+    const char *hello = harness_format("127.0.0.1,%d,%s,%d,shop,127.0.0.1,%d,%d", harness_free_port(),
+                                       harness_repeat('f', 40), epoch, sentinel->server[0].port, epoch);
+    for (int i = 0; i < REDIS_SENTINELS; i++)
+        redis_command(&sentinel->sentinel[i], "PUBLISH", "__sentinel__:hello", hello, NULL);
+}
+
+/* The same, and it was connected to anew. */
+static void master_again(void) {
+    enum { TIMEOUT_MS = 2000 };
+    static const struct redis_named replacing = {.replacing = true};
+    struct redis_sentinel sentinel;
+    struct redis_url url;
+    char why[200];
+    redis_sentinel_start(&sentinel);
+    CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
+    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &env);
+    harness_defer(close_connection, connection);
+    moves = 0;
+    ping(connection);
+    CHECK(redis_connection_follow(connection, &replacing)); /* only to leave it */
+    ping(connection);
+    CHECK_INT(moves, 0);
+    CHECK(redis_connection_follow(connection, &replacing));
+    tell_epoch(&sentinel, 7);
+    ping(connection);
+    CHECK_INT(moves, 1);
 }
 
 /* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
@@ -282,6 +349,8 @@ int main(int argc, char **argv) {
     harness_run("a Sentinel that has not heard", stale_sentinel);
     harness_run("Sentinels that were made anew", made_anew);
     harness_run("an answer from before", heard_of_newer);
+    harness_run("a master that was not the master in between", master_all_along);
+    harness_run("a master that is connected to again", master_again);
     harness_run("within a failover", within_a_failover);
     return harness_finish();
 }
