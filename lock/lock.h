@@ -72,7 +72,9 @@ enum lock_status lock_acquire_for(struct lock *lock, const char *key, int64_t ti
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant);
 
 /* LOCK_OK; LOCK_NOT_OWNER: it had expired, and perhaps another owner holds it; LOCK_UNKNOWN,
- * LOCK_UNAVAILABLE: it is released later, or expires. In each case the caller does not hold it any more. */
+ * LOCK_UNAVAILABLE: it is released later, or expires. In each case the caller does not hold it any more, with
+ * one exception: a thread that acquired it several times (LOCK_IS_REENTRANT) holds it until its last release.
+ * Each release before that is LOCK_OK, also if the grant is lost. */
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant);
 
 /* Holds it for another full time to live, and moves `grant->deadline_ns`. LOCK_LOST: it is not held any more;
@@ -115,7 +117,10 @@ struct lock_config {
      * at a time calls this, and does nothing else meanwhile: while it runs no other loss is told.
      * lock_progress() and lock_remaining_ns() know of a renewal that was missed all the same. It may call
      * every function but lock_close(). It may be called while the holder releases, but not after lock_close()
-     * has returned. */
+     * has returned. It may be called before the call that acquires the grant has returned; in
+     * lock_acquire_all() also for a grant that no caller gets in the end. If on_lost() looks for the grant in
+     * a list of yours, put each grant into the list, and then call lock_progress(): it is LOCK_LOST if
+     * on_lost() came too early to find it. */
     void (*on_lost)(void *ctx, const struct lock_grant *grant);
     /* Clock and random numbers, for tests that control them. NULL: CLOCK_MONOTONIC, getrandom(). */
     int64_t (*now_ns)(void *ctx);
@@ -263,26 +268,31 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * When a Redis fails over. Its replication is asynchronous: a grant that the replica had not got when it was
  * promoted is lost, so that another owner may get the key. The fence still grows: it is the server's clock,
- * in microseconds, or counted on where that is behind. It can be given twice, or fall, only if the servers'
- * clocks differ by more than a failover takes (until the clock of the server has caught up with the last
- * fence); or while both grant, cut off from each other (see below). The clocks must agree to well below the
- * time to live, and be slewed, not stepped: expiries are replicated as times of day, so where the new
- * server's clock is ahead by some time, a grant that has less left has expired and is lost, and where it is
- * behind by that, the lock of a dead process stays held so much longer. Below Sentinels a failover is noticed
- * at once: they are asked again 250 ms after the slowest answer, and each has 450 ms for it (less with a time
- * to live below 3.6 s). So one that hangs makes it 0.7 s, and what the others say counts. Who is connected to
- * another server than the master that they name leaves it, though it may take commands for another ten
- * seconds; while they are replacing the master nothing is granted. Then all that is held is verified at the
- * new master. What it has is held as long as before; the rest is lost, and on_lost() is called. In a cluster
- * it is noticed when a call goes to another server than before, at the latest when the grant is verified. So
- * two owners believe in grants of one key for less than a time to live. But a process that hears only
- * Sentinels that still name the old master (one that is cut off with it is enough), or none, goes on there as
- * long as that takes commands, which is without end while no other Sentinel reaches it. So does, in a
- * cluster, a process that is cut off together with the old master: until the old master hears of a
- * TAKEOVER, or, after an automatic failover, for little longer than cluster-node-timeout. Give the servers
- * min-replicas-to-write 1, with min-replicas-max-lag: that ends it. Sentinels that know only of older
- * failovers than before are believed after ten seconds, if half of the URL's say so, or at once, if all do:
- * they were made anew.
+ * in microseconds, or counted on where that is behind. It can be given twice only if the servers' clocks
+ * differ by more than a failover takes (until the clock of the server has caught up with the last fence); or
+ * while both grant, cut off from each other (see below). It can fall in the same cases, and when a process
+ * that has not reached the new master yet passes its grant on to another of its threads. The clocks must
+ * agree to well below the time to live, and be slewed, not stepped: expiries are replicated as times of day,
+ * so where the new server's clock is ahead by some time, a grant that has less left has expired and is lost,
+ * and where it is behind by that, the lock of a dead process stays held so much longer. Below Sentinels a
+ * failover is noticed at once: they are asked again 250 ms after the slowest answer, and each has 450 ms for
+ * it (less with a time to live below 3.6 s). So one that hangs makes it 0.7 s, and what the others say
+ * counts. Who is connected to another server than the master that they name leaves it, though it may take
+ * commands for another ten seconds. Once a process has heard that they are replacing the master, which takes
+ * up to 0.7 s as well, the store grants it nothing until they name one. Then all that is held is verified at
+ * the new master. What it has is held as long as before; the rest is lost, and on_lost() is called. A server
+ * that is the master again, after another one was, counts as a new master. In a cluster a failover is noticed
+ * when a call goes to another server than before, at the latest when the grant is verified. So two owners
+ * believe in grants of one key for less than a time to live. But a process that hears only Sentinels that
+ * still name the old master (one that is cut off with it is enough), or none, goes on there as long as that
+ * takes commands, which is without end while no other Sentinel reaches it. So does, in a cluster, a process
+ * that is cut off together with the old master: until the old master hears of a TAKEOVER, or, after an
+ * automatic failover, for little longer than cluster-node-timeout. Give the servers min-replicas-to-write 1,
+ * with min-replicas-max-lag: that ends it. Sentinels that know only of older failovers than before are
+ * believed after ten seconds, if half of the URL's say so, or at once, if all do: they were made anew. With
+ * redis://NAME it is not noticed that the name leads to another server now: that a grant is lost is told when
+ * it is verified next, and a release whose reply was lost can be LOCK_OK although the new server never had
+ * the grant.
  *
  * Limits. A machine that is suspended stops CLOCK_MONOTONIC and with it the deadlines, while the store goes
  * on: after that a holder believes in its grant for too long. A host name is looked up with each connection,
