@@ -153,6 +153,7 @@ static void test_target_dies(void) {
     lose(seller, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "late", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_INT((int)inventory_metrics_read(seller->inventory)->shortage, 1); /* what was sold last is told */
+    CHECK_INT((int)inventory_metrics_read(seller->inventory)->unkept, 0);   /* of the rest no counter tells */
 }
 
 static void cover_fully(const char *value) {

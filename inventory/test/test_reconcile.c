@@ -387,6 +387,32 @@ static void test_completed_later(void) {
     CHECK(txns_audit_all(seller).conserved);
 }
 
+/* ---- an item that is lost ---- */
+
+/* A transfer has ended, and its receiving item is lost: it is torn until that item is on sale again. */
+static void test_item_lost(void) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_at(&redis, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    item_sell(seller, "lamp", INVENTORY_BATCH, 10);
+    struct txn *txn = txn_new(seller, "t", "phone:2 lamp:2");
+    CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
+    shop_idle(seller->shop, 50); /* the reply of the last step is not waited for */
+    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{lamp}:item", "seckill:{lamp}:restocks", NULL), 2);
+    redis_command(&redis, "DEL", "seckill:{lamp}:events", NULL);
+    for (int i = 1; i <= 2; i++) {
+        CHECK_INT(txns_audit_all(seller).journal.torn, 1);
+        CHECK_INT(txns_reconcile(seller, true).mended, 0);
+        CHECK_INT(told.outcomes[INVENTORY_LOSS_UNKNOWN_ITEM], i);
+    }
+    item_sell(seller, "lamp", INVENTORY_BATCH, 10);
+    CHECK_INT(txns_audit_all(seller).journal.torn, 1);
+    CHECK(inventory_transactions_are_suspect(seller->inventory));
+    CHECK_INT(txns_reconcile(seller, true).mended, 2);
+    item_check_audit(seller, "lamp", 12, 0, 0);
+    CHECK(txns_audit_all(seller).conserved);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
@@ -396,6 +422,7 @@ int main(int argc, char **argv) {
     harness_run("a decision that items have", test_decided_by_items);
     harness_run("a decision that nobody asks for", test_completed);
     harness_run("a decision for which there is no room", test_completed_later);
+    harness_run("an item that is lost", test_item_lost);
     harness_run("a master that is gone", test_master_gone);
     harness_run("a reply that is lost", test_reply_lost);
     return harness_finish();

@@ -121,8 +121,14 @@ static void test_bought_again_by(void) {
     }
 }
 
-/* A note of shortage is taken back when what it is about fits again. */
-static void test_resolved(void) {
+static bool keeps_nothing(void *arg) {
+    struct seller *seller = arg;
+    seller->shop->hurried_ms += 1000;
+    return seller->inventory->putback.receipts.count == 0;
+}
+
+/* A note of shortage is taken back when what it is about fits again, if that is still kept. */
+static void resolve(bool kept) {
     struct seller *seller = open_seller();
     item_put_with(seller, "seat", 1, 0, 600000);
     pair_cut(&pair);
@@ -135,12 +141,26 @@ static void test_resolved(void) {
     told_check(&told, 0, 1);
     check_shortage("1");
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
+    if (!kept)
+        shop_wait(seller->shop, keeps_nothing, seller, "it is not kept any more");
     shown_again(seller);
-    told_check(&told, 1, 1);
+    told_check(&told, kept, 1);
+    if (!kept) {
+        check_shortage("1");
+        return;
+    }
     check_shortage("0");
     CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
     check_order_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
+}
+
+static void test_resolved(void) {
+    resolve(true);
+}
+
+static void test_resolved_too_late(void) {
+    resolve(false);
 }
 
 /* ---- made again ---- */
@@ -193,6 +213,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a limit", test_limit);
     harness_run("it is resolved", test_resolved);
+    harness_run("it is resolved when it is not kept any more", test_resolved_too_late);
     harness_run("it is bought again", test_bought_again);
     harness_run("it is bought again, by strategy", test_bought_again_by);
     harness_run("an order that was made again", test_made_again);

@@ -296,6 +296,7 @@ static void a_hasty_end(void) {
     CHECK_INT(shop_basket_step(next.port, basket, NULL, NULL), 404);
     CHECK_INT(shop_audit(next.port, "phone", "sold"), 0);
     CHECK_INT(shop_audit(next.port, "phone", "shortage"), 0);
+    CHECK_INT((int)shop_metric(next.port, "seckill_unkept_total"), 0); /* nobody lived who could tell */
 }
 
 /* ---- --replicas 1 below Sentinels ---- */

@@ -354,6 +354,33 @@ static void a_store_that_stalls(void) {
     CHECK(!strstr(proc_output(&site.haproxy) + before, "is DOWN"));
 }
 
+struct said {
+    const struct site *site;
+    size_t before;
+    const char *what;
+};
+
+static bool is_said(void *arg) {
+    const struct said *said = arg;
+    return strstr(proc_output(&said->site->haproxy) + said->before, said->what) != NULL;
+}
+
+/* An instance that stands still is sent nothing more. */
+static void an_instance_that_stands_still(void) {
+    struct redis_server redis;
+    struct site site;
+    redis_start(&redis, NULL);
+    open_site(&site, redis.port, false, MANY);
+    struct said said = {&site, strlen(proc_output(&site.haproxy)), "is DOWN"};
+    proc_kill(&site.instances[0].proc, SIGSTOP);
+    CHECK(harness_wait(is_said, &said, 20000));
+    for (int i = 0; i < 30; i++)
+        CHECK_INT(shop_buy(site.port, "phone", "ann", 1, harness_format("k%d", i), NULL), 201);
+    proc_kill(&site.instances[0].proc, SIGCONT);
+    said.what = "is UP";
+    CHECK(harness_wait(is_said, &said, 20000));
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a rolling restart", rolling_restart);
@@ -367,5 +394,6 @@ int main(int argc, char **argv) {
     harness_run("its own answers", its_own_answers);
     harness_run("connections of one address", its_connections);
     harness_run("a store that stalls", a_store_that_stalls);
+    harness_run("an instance that stands still", an_instance_that_stands_still);
     return harness_finish();
 }
