@@ -43,7 +43,7 @@ struct inventory {
     /* purchases/rest.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
     int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it leaves */
-    int64_t beaten_ms;              /* the last one that was acknowledged, by the store's clock; 0: none */
+    int64_t beaten_ms;              /* the last one that the store must have, by its clock; 0: none */
     bool left;                      /* that was told, or the store is gone */
 
     /* purchases/audit.c */

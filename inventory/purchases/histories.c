@@ -27,7 +27,6 @@ enum {
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
     REFRESH_MS = 250,
-    OLDER_MS = RECEIPTS_COVERED_SHORT_MS,
     RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
 };
 
@@ -172,7 +171,8 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     history->may_end_early = true;
     history->silent = history->again = -1;
     history->replicas = expected;
-    history->beaten_ms = told->before[0] ? 0 : inventory->beaten_ms;
+    if (told->before[0])
+        inventory->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     lacks |= history->suspect && lacks_forgotten(inventory);
@@ -220,13 +220,13 @@ static void note_reached(struct inventory *inventory, struct history *history, c
 /* Who shows a long list is waited for while he does, if it does not take too long. */
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
-    bool good = value && redis_value_count(value) == 4 && !history->is_late;
+    bool good = value && redis_value_count(value) == 3 && !history->is_late;
     history->asking = history->is_late = false;
     history->silent = good ? redis_value_integer(redis_value_at(value, 0), -1) : -1;
     history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
-    history->is_older |=
-        good && history->beaten_ms > redis_value_integer(redis_value_at(value, 3), 0) + OLDER_MS;
     bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
+    if (show)
+        history->answered_ms = 0; /* he is not late */
     if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
         history->rests_ms = history->asked_ms;
 }
@@ -278,14 +278,20 @@ static bool is_over(const struct inventory *inventory, const struct history *his
     return now_ms >= since_ms + rest_ms(inventory) || (history->may_end_early && history->silent == 0);
 }
 
+/* Once for a failover: the next heartbeat need not tell it again. */
 static void count_unkept(struct inventory *inventory) {
     metric_add(&inventory->metrics->unkept, 1);
+    inventory->beaten_ms = 0;
 }
 
-/* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. */
+/* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. A
+ * master that went on from a snapshot looks like one that was promoted, but has less than its replicas had.
+ */
 static bool is_copied(struct inventory *inventory, const struct server *server) {
-    const struct history *was = putback_history(&inventory->putback, redis_history(server->redis)->before);
-    return inventory->config.replicas > 0 && was && was->replicas <= inventory->config.replicas;
+    const struct replication *told = redis_history(server->redis);
+    const struct history *was = putback_history(&inventory->putback, told->before);
+    return inventory->config.replicas > 0 && was && was->replicas <= inventory->config.replicas &&
+           was->copied_offset < told->parted;
 }
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
@@ -303,8 +309,7 @@ static void note_silent(struct inventory *inventory, struct history *history, co
     if (first && history->again < 0) {
         history->unsure = true;
         history->answered_ms = 0;
-    } else if ((first && (history->is_older || lacks_silent(history))) ||
-               (!history->synced && lacks_others(history))) {
+    } else if ((first && lacks_silent(history)) || (!history->synced && lacks_others(history))) {
         count_unkept(inventory);
     }
 }
@@ -312,7 +317,7 @@ static void note_silent(struct inventory *inventory, struct history *history, co
 /* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
  * wait for it. */
 static void admit(struct inventory *inventory, struct history *history, struct server *server) {
-    history->unsure |= !history->follows && server->history != history->number;
+    history->untold |= !history->follows && server->history != history->number;
     history->sold = true;
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);
@@ -363,10 +368,11 @@ static void judge_unsure(struct inventory *inventory, struct history *history) {
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
     bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(inventory);
-    if (history->again >= 0 && (history->silent == 0 || late || !history->follows)) {
-        history->unsure = false;
-        if (history->follows && lacks_silent(history))
+    history->untold &= history->again < 0;
+    if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
+        if (history->unsure && lacks_silent(history))
             count_unkept(inventory);
+        history->unsure = false;
     } else if (!history->asking && now_ms >= history->asked_ms + SHOWING_MS) {
         history->asking = true;
         history->asked_ms = now_ms;
@@ -379,7 +385,8 @@ static void ask_later(struct inventory *inventory) {
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         history->unsure &= !history->is_followed; /* the next one is asked about */
-        if (history->unsure && history->state == HISTORY_DONE)
+        history->untold &= !history->is_followed;
+        if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
             judge_unsure(inventory, history);
     }
 }

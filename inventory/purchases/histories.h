@@ -22,8 +22,8 @@
  *   cannot know who lived, counts that (`unkept`),
  * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
  *   connected: that is counted (`unkept`) when a new history is met,
- * - what was forgotten since the server's disk had it, if the server goes on from older data, or none: its
- * own last heartbeat is missing there, and that is counted (of a cluster only where the heartbeats are),
+ * - what was forgotten since the server's disk had it, if the server goes on from older data, or none: this
+ *   inventory's last heartbeat is missing there, and that is counted (of a cluster only where they are),
  * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
  *   its slots,
  * - what was moved to a master of a cluster that died before its replica had it, except for the last moments,

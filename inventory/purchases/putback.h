@@ -28,13 +28,12 @@ struct history {
     bool may_end_early;  /* the rest, once all have shown what they have, twice if it did not fit */
     int64_t silent;      /* how many have not, of those that lived; -1: nobody knows */
     int64_t again;       /* how many are still to show what did not fit; -1: there was no reply */
-    bool unsure;         /* it is sold from, and the server has not answered yet that all had shown theirs */
+    bool untold;         /* the server has not answered yet that this inventory has nothing more to show */
+    bool unsure;         /* nor, though it is sold from, whether all others had shown theirs */
     int64_t answered_ms; /* when there was a reply to that first; 0: none yet */
     bool asking;         /* whether they have; not before asked_ms + an interval */
     bool is_late;        /* the reply, which is of an earlier rest */
     int64_t asked_ms;
-    int64_t beaten_ms;    /* the last heartbeat that the server has if it lost nothing; 0: nobody knows */
-    bool is_older;        /* it has an older one: it may have lost more than is kept */
     bool synced;          /* its server's disk had all that was acknowledged before */
     int64_t refreshed_ms; /* when its id was asked for */
     int64_t reached_ms;   /* when its server was reached last */
@@ -51,6 +50,7 @@ struct history {
     int64_t heard_ms; /* when its server told that last */
     uint64_t mark;    /* once they have this offset, they have what was added until this receipt */
     int64_t mark_offset;
+    int64_t copied_offset; /* they all had this one */
     /* What was acknowledged until this receipt was written below this offset: the last ones, in a ring. */
     struct {
         uint64_t seq;

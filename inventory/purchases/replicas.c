@@ -47,10 +47,12 @@ static void note_replicas(struct inventory *inventory, struct history *history, 
         return;
     }
     receipts_set_synced(receipts, history->number, false);
-    if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected)
+    if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected) {
+        history->copied_offset = history->mark_offset;
         cover(inventory, history, history->mark, history->mark_offset);
-    else if (history->mark)
+    } else if (history->mark) {
         return;
+    }
     history->mark = seq;
     history->mark_offset = now->offset;
 }
@@ -110,6 +112,14 @@ static void ask(struct redis *redis, const struct question *question, redis_repl
     (redis_is_up(redis) ? redis_call : redis_greet)(redis, fn, copy, argc, argv);
 }
 
+/* Those that come later know it by this id. */
+static void rename_history(struct history *history, const char *id) {
+    memcpy(history->id, id, sizeof history->id);
+    history->untold = true;
+    history->again = -1;
+    history->is_late = history->asking;
+}
+
 static void on_history(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
     const char *info = value ? redis_value_text(value) : NULL;
@@ -123,7 +133,8 @@ static void on_history(void *ctx, const struct redis_value *value) {
     if (!history)
         return;
     /* The same history, perhaps by another id; or the connection is broken by now. */
-    memcpy(history->id, redis_history(question.redis)->id, sizeof history->id);
+    if (strcmp(history->id, redis_history(question.redis)->id) != 0)
+        rename_history(history, redis_history(question.redis)->id);
     if (!redis_is_up(question.redis))
         return;
     history->heard_ms = question.asked_ms;

@@ -11,7 +11,8 @@ struct replication;
 /* How many replicas the server of this history has now. */
 void replicas_note(struct history *history, const struct replication *now);
 
-/* Asks a server that is up, or was reached; of one that is not up only the id of its history is noted. */
+/* Asks a server that is up, or was reached; of one that is not up only its history's id is noted, and its
+ * role. */
 void replicas_ask_one(struct inventory *inventory, struct redis *redis);
 
 /* Asks all servers that are up, and notes what they reply in their histories. */

@@ -12,14 +12,19 @@ enum { BEAT_MS = 2000 };
 #define QUIET_MS "6000"
 
 #define ALIVE "seckill:{sellers}:alive"
+#define BEATS "seckill:{sellers}:beats"
 /* Of a history. */
 static const char *const names[] = {"waited", "again", "showing", "early"};
 enum { NAMES = sizeof names / sizeof *names };
 
+/* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
 static void on_beat(void *ctx, const struct redis_value *value) {
     struct inventory *inventory = ctx;
-    if (value)
-        inventory->beaten_ms = redis_value_integer(value, inventory->beaten_ms);
+    if (!value || redis_value_count(value) != 2)
+        return;
+    if (inventory->beaten_ms > redis_value_integer(redis_value_at(value, 1), 0) + RECEIPTS_COVERED_SHORT_MS)
+        metric_add(&inventory->metrics->unkept, 1);
+    inventory->beaten_ms = redis_value_integer(redis_value_at(value, 0), 0);
 }
 
 void rest_tick(struct inventory *inventory) {
@@ -27,8 +32,8 @@ void rest_tick(struct inventory *inventory) {
     if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;
-    script_callf(inventory->store, &rest_script, on_beat, inventory, "1 " ALIVE " beat %s " QUIET_MS,
-                 inventory->id);
+    script_callf(inventory->store, &rest_script, on_beat, inventory,
+                 "2 " ALIVE " " BEATS " beat %s " QUIET_MS, inventory->id);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
@@ -39,7 +44,7 @@ static void on_left(void *ctx, const struct redis_value *value) {
 bool rest_leave(struct inventory *inventory) {
     if (inventory->beat_ms != INT64_MAX) {
         inventory->beat_ms = INT64_MAX;
-        script_callf(inventory->store, &rest_script, on_left, inventory, "1 " ALIVE " leave %s",
+        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " BEATS " leave %s",
                      inventory->id);
     }
     return inventory->left;

@@ -43,6 +43,7 @@ struct barrier {
     struct redis *held;
     const struct clock *clock;
     int replicas, timeout_ms;
+    bool patient;
     barrier_owns_fn *owns;
     void *ctx;
     struct wait waits[IN_FLIGHT_MAX];
@@ -150,7 +151,7 @@ static void on_polled(void *ctx, const struct redis_value *value) {
         barrier->waited = 0; /* those that are held still need another one */
     else if (!fault)
         pass(wait, replicas);
-    else if (wait == &barrier->admission)
+    else if (wait == &barrier->admission && (barrier->patient || fault == another_history))
         redis_note_error(barrier->held, fault); /* it is asked for again */
     else if (wait->offset >= 0)                 /* else the held connection is broken already */
         redis_break(barrier->held, fault);
@@ -210,6 +211,7 @@ struct barrier *barrier_open(const struct barrier_config *config) {
     barrier->clock = config->clock;
     barrier->replicas = config->replicas;
     barrier->timeout_ms = config->timeout_ms;
+    barrier->patient = config->patient;
     barrier->owns = config->owns;
     barrier->ctx = config->ctx;
     for (int i = 0; i < IN_FLIGHT_MAX; i++)

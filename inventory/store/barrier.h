@@ -29,6 +29,8 @@ struct barrier_config {
     const struct clock *clock;
     int timeout_ms, replicas;
     struct redis *held; /* must be closed before the barrier */
+    bool patient; /* a connection that lacks replicas when it is prepared is kept: who finds the server breaks
+                   * it when another one is master. Otherwise it breaks, and the server is looked up anew */
     barrier_owns_fn *owns;
     void *ctx;
 };

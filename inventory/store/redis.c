@@ -238,7 +238,7 @@ const struct replication *redis_history(const struct redis *redis) {
 /* When its first replica comes, and when it has had none for long, a master gives its history a new id and
  * goes on. One that was promoted goes on from another, and names it. */
 void redis_note_history(struct redis *redis, const struct replication *now) {
-    bool same = strcmp(now->id, redis->history.id) == 0;
+    bool same = strcmp(now->id, redis->history.id) == 0 && now->is_master == redis->history.is_master;
     if (same || (now->is_master && redis->history.is_master && !now->before[0]))
         redis->history = *now;
     else

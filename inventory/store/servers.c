@@ -185,6 +185,7 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
                                                                 .timeout_ms = config.timeout_ms,
                                                                 .replicas = servers->config.replicas,
                                                                 .held = server->redis,
+                                                                .patient = servers->sentinel != NULL,
                                                                 .owns = owns_key,
                                                                 .ctx = server});
     if (!server->redis || (config.hold && !server->barrier)) {

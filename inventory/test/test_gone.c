@@ -1,6 +1,7 @@
 /* A seller dies together with the master. Those who live sell again, but not before a call of his would be
  * over if he lived after all; what they know of is put back whole without him, and what only he knew is lost.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/context.h"
@@ -164,42 +165,59 @@ static bool has_beaten_since(void *arg) {
     return beaten->seller->inventory->beaten_ms > beaten->since_ms;
 }
 
+static void beat_again(struct seller *seller) {
+    struct beaten beaten = {seller, seller->inventory->beaten_ms};
+    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
+    shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
+}
+
 static bool has_beaten(void *seller) {
     return has_beaten_since(&(struct beaten){seller, 0});
 }
 
 /* Without an append-only file it goes on from its last snapshot, and what was acknowledged since then, and is
  * not kept any more, is lost. All sellers live. */
-static void restart_from_snapshot(bool older, int unkept) {
+static void restart_from_snapshot(bool older, bool newcomer) {
     struct redis_server redis;
     redis_clock(); /* of servers that start after this */
     redis_start(&redis, "--appendonly", "no", NULL);
+    struct proxy *way = proxy_start(redis.port);
     struct seller *seller =
-        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port), &told);
+        told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), &told);
     shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
-    int64_t first_ms = seller->inventory->beaten_ms;
     redis_clock()->ahead_ms += 10000;
-    seller->shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(seller->shop, has_beaten_since, &(struct beaten){seller, first_ms}, "it has a newer one");
+    beat_again(seller);
     if (!older)
         CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
     redis_kill(&redis);
     seller_wait_down(seller);
     redis_restart(&redis);
+    if (newcomer)
+        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    proxy_set(way, PROXY_PASS, 0, NULL);
     seller_hurry_up(seller);
-    CHECK_INT((int)told.metrics.unkept, unkept);
+    beat_again(seller);
+    CHECK_INT((int)told.metrics.unkept, older);
 }
 
 static void test_older_snapshot(void) {
-    restart_from_snapshot(true, 1);
+    restart_from_snapshot(true, false);
+}
+
+/* One that starts tells that the others lived then. */
+static void test_older_snapshot_and_newcomer(void) {
+    restart_from_snapshot(true, true);
 }
 
 static void test_newest_snapshot(void) {
-    restart_from_snapshot(false, 0);
+    restart_from_snapshot(false, false);
 }
 
 /* ---- with --replicas 1 ---- */
+
+static long long copied_before;
 
 static bool knows_both(void *arg) {
     return ((struct seller *)arg)->inventory->putback.histories[0]->replicas == 2;
@@ -244,6 +262,38 @@ static void test_one_of_two(void) {
     promote_one_of(2);
 }
 
+static bool is_copied(void *arg) {
+    const struct seller *seller = arg;
+    const struct history *history = seller->inventory->putback.histories[0];
+    return history->copied_offset > copied_before;
+}
+
+/* The master goes on from a snapshot before it is replaced. It looks like one that was promoted. */
+static void test_master_older(void) {
+    struct redis_server redis, replica;
+    redis_start(&redis, "--appendonly", "no", NULL);
+    redis_start_replica(&replica, &redis);
+    struct shop *shop = shop_open();
+    struct seller_options options = {.port = redis.port, .call_timeout_ms = CALL_MS, .replicas = 1};
+    struct seller *seller = told_seller_open_with(shop, &options, &told),
+                  *gone = told_seller_open_with(shop, &options, &others);
+    put_hold(seller, "seat", 3);
+    shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
+    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
+    copied_before =
+        strtoll(strstr(redis_command(&redis, "INFO", "replication", NULL), "master_repl_offset:") +
+                    strlen("master_repl_offset:"),
+                NULL, 10);
+    shop_wait(shop, is_copied, seller, "the replica has it");
+    seller_close(gone);
+    redis_kill(&redis);
+    seller_wait_down(seller);
+    redis_restart(&redis);
+    seller_hurry_up(seller);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
 /* The master comes back empty before it is replaced, and its replica copies that. */
 static void test_master_empty(void) {
     pair_start(&pair);
@@ -269,9 +319,11 @@ int main(int argc, char **argv) {
     harness_run("one Redis is restarted, and empty", test_restarted_empty);
     harness_run("one Redis is restarted, and empty, that had synced each write", test_restarted_empty_synced);
     harness_run("one Redis goes on from an older snapshot", test_older_snapshot);
+    harness_run("one Redis goes on from an older snapshot, and one starts", test_older_snapshot_and_newcomer);
     harness_run("one Redis goes on from its newest snapshot", test_newest_snapshot);
     harness_run("--replicas 1, and one was promoted", test_one_of_one);
     harness_run("--replicas 1, and one of two was promoted", test_one_of_two);
+    harness_run("--replicas 1, and the master goes on from a snapshot", test_master_older);
     harness_run("--replicas 1, and the master comes back empty", test_master_empty);
     return harness_finish();
 }

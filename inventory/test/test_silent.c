@@ -12,6 +12,11 @@ enum { NEVER_MS = 600000, SOON_MS = 500 };
 static struct pair pair;
 static struct told told, others;
 
+static const struct history *newest_of(const struct seller *seller) {
+    const struct putback *putback = &seller->inventory->putback;
+    return putback->histories[putback->history_count - 1];
+}
+
 /* ---- who lived ---- */
 
 static const char *own_heartbeat;
@@ -115,6 +120,38 @@ static void test_restarted_in_place(void) {
     CHECK_INT((int)others.metrics.unkept, 0);
 }
 
+static bool knows_id(void *seller) {
+    return strcmp(newest_of(seller)->id, id_of(&pair.master)) == 0;
+}
+
+/* The first replica of a master comes while a seller is away: it finds another id. The one that has sold on
+ * tells again that it has nothing to show. */
+static void test_first_replica_comes(void) {
+    pair_start(&pair);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    struct proxy *way = proxy_start(pair.master.port);
+    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
+    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
+    own_heartbeat = late->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
+    proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
+    redis_kill(&pair.master);
+    redis_restart(&pair.master);
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+    seller_wait_up(late);
+    const char *before = id_of(&pair.master);
+    proxy_set(way, PROXY_REFUSE, 0, NULL);
+    proxy_set(pair.link, PROXY_PASS, 0, NULL);
+    CHECK(harness_wait(has_other_id, (void *)before, 10000));
+    shop_wait(seller->shop, knows_id, seller, "it knows the other id");
+    proxy_set(way, PROXY_PASS, 0, NULL);
+    seller_wait_up(late);
+    CHECK_INT((int)told.metrics.unkept, 0);
+    CHECK_INT((int)others.metrics.unkept, 0);
+}
+
 static struct redis_cluster cluster;
 
 static void replace_master(struct seller *seller, struct redis_server *master) {
@@ -181,11 +218,6 @@ static void test_starts_long_before(void) {
 }
 
 /* ---- a store that refuses writes ---- */
-
-static const struct history *newest_of(const struct seller *seller) {
-    const struct putback *putback = &seller->inventory->putback;
-    return putback->histories[putback->history_count - 1];
-}
 
 static bool has_asked(void *arg) {
     struct seller *seller = arg;
@@ -295,9 +327,9 @@ static void test_refuses_what_is_shown(void) {
     redis_kill(dies);
     shop_wait(seller->shop, seller_is_not_whole, other, "a master is gone");
     shop_wait(seller->shop, is_shown_in_vain, seller, "its replica refuses what it is shown");
-    for (int i = 0; i < 10; i++) {
-        seller->shop->hurried_ms += 500;
-        shop_idle(seller->shop, 50);
+    for (int i = 0; i < 30; i++) { /* no call is late for that */
+        seller->shop->hurried_ms += 150;
+        shop_idle(seller->shop, 60);
     }
     CHECK_INT((int)others.metrics.unkept, 0);
     CHECK_STR(redis_command(promoted, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
@@ -350,6 +382,7 @@ int main(int argc, char **argv) {
     harness_run("silent in a short outage", test_silent_in_a_short_outage);
     harness_run("one starts at a Redis that was restarted", test_starts_at_a_restarted);
     harness_run("a master that is restarted gets another id", test_restarted_in_place);
+    harness_run("the first replica of a master comes", test_first_replica_comes);
     harness_run("one starts later", test_starts_later);
     harness_run("one starts long before those who sold there come", test_starts_long_before);
     harness_run("a store that refuses writes", test_refuses_writes);
