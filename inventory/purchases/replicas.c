@@ -109,7 +109,10 @@ static void ask(struct redis *redis, const struct question *question, redis_repl
     if (!copy)
         return;
     *copy = *question;
-    (redis_is_up(redis) ? redis_call : redis_greet)(redis, fn, copy, argc, argv);
+    if (redis_is_up(redis))
+        redis_call(redis, fn, copy, argc, argv);
+    else
+        redis_greet(redis, fn, copy, argc, argv);
 }
 
 /* Those that come later know it by this id. */
