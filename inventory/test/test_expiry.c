@@ -62,7 +62,7 @@ static int cost_of_sweeps(struct seller *seller, int count) {
 }
 
 static void test_idle(void) {
-    enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 10 };
+    enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 13 }; /* with what is asked meanwhile */
     struct seller *seller = open_sale();
     for (int i = 0; i < ITEMS; i++) {
         const char *name = harness_format("item%d", i);
