@@ -122,9 +122,7 @@ static void test_bought_again_by(void) {
 }
 
 static bool keeps_nothing(void *arg) {
-    struct seller *seller = arg;
-    seller->shop->hurried_ms += 1000;
-    return seller->inventory->putback.receipts.count == 0;
+    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
 }
 
 /* A note of shortage is taken back when what it is about fits again, if that is still kept. */
@@ -141,8 +139,10 @@ static void resolve(bool kept) {
     told_check(&told, 0, 1);
     check_shortage("1");
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
-    if (!kept)
+    if (!kept) {
+        seller->shop->hurried_ms += 65000;
         shop_wait(seller->shop, keeps_nothing, seller, "it is not kept any more");
+    }
     shown_again(seller);
     told_check(&told, kept, 1);
     if (!kept) {

@@ -241,6 +241,7 @@ static void refuses_writes(bool dies) {
         redis_integer(&pair.master, "ZADD", TOLD_ALIVE,
                       harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)), "another",
                       NULL);
+    redis_wait_copied(&pair.master, &pair.replica);
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
     told_fail_over(&pair, seller, NULL);
     shop_idle(seller->shop, 300);
@@ -289,11 +290,13 @@ static void test_refused_and_replaced(void) {
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
     told_fail_over(&pair, seller, NULL);
     const char *waited = told_key_of(&pair.replica, "waited");
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    seller_wait_down(seller);
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
     CHECK(strcmp(waited, told_key_of(&pair.replica, "waited")) != 0);
-    seller_wait_down(seller);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     seller->shop->hurried_ms += 2000;
     shop_idle(seller->shop, 300);
