@@ -240,16 +240,21 @@ static void refresh(struct inventory *inventory, struct history *history, struct
     replicas_ask_one(inventory, server->redis);
 }
 
-static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
-    bool shows = history->state != HISTORY_RESTS;
-    int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
-    if (history->asking || inventory_now_ms(inventory) < again_ms)
+/* `server`: NULL if it is up. */
+static void tell(struct inventory *inventory, struct history *history, struct server *server,
+                 enum rest_stage stage) {
+    if (history->asking)
         return;
     history->asking = true;
     history->asked_ms = inventory_now_ms(inventory);
-    enum rest_stage shown = history->is_short ? REST_AGAIN : REST_DONE;
-    rest_tell(inventory, server, history->id, history->follows, shows ? REST_SHOWING : shown, on_asked,
-              history);
+    rest_tell(inventory, server, history->id, history->follows, stage, on_asked, history);
+}
+
+static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
+    bool shows = history->state != HISTORY_RESTS;
+    int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
+    if (inventory_now_ms(inventory) >= again_ms)
+        tell(inventory, history, server, shows ? REST_SHOWING : history->is_short ? REST_AGAIN : REST_DONE);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
@@ -317,7 +322,10 @@ static void note_silent(struct inventory *inventory, struct history *history, co
 /* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
  * wait for it. */
 static void admit(struct inventory *inventory, struct history *history, struct server *server) {
-    history->untold |= !history->follows && server->history != history->number;
+    if (!history->follows && server->history != history->number) {
+        history->untold = true;
+        tell(inventory, history, server, REST_DONE);
+    }
     history->sold = true;
     inventory->putback.sold_in = server->history = history->number;
     inventory->putback.sold_at = *redis_address_now(server->redis);
@@ -373,10 +381,8 @@ static void judge_unsure(struct inventory *inventory, struct history *history) {
         if (history->unsure && lacks_silent(history))
             count_unkept(inventory);
         history->unsure = false;
-    } else if (!history->asking && now_ms >= history->asked_ms + SHOWING_MS) {
-        history->asking = true;
-        history->asked_ms = now_ms;
-        rest_tell(inventory, NULL, history->id, history->follows, REST_DONE, on_asked, history);
+    } else if (now_ms >= history->asked_ms + SHOWING_MS) {
+        tell(inventory, history, NULL, REST_DONE);
     }
 }
 
