@@ -25,6 +25,7 @@ struct entrant {
     struct lock_local_queue *queue;
     const char *owner;
     int64_t deadline_ns;
+    uint64_t before; /* so many waited */
     enum lock_status status;
     _Atomic int64_t entered_ns; /* 0: not yet */
 };
@@ -52,10 +53,19 @@ static void *enter_and_note(void *arg) {
     return NULL;
 }
 
+static bool is_in_queue(void *arg) {
+    struct entrant *entrant = arg;
+    return entrant->entered_ns || lock_local_queue_count_waiting(entrant->queue) > entrant->before;
+}
+
+/* Returns once it waits, so they enter in this order; or has waited. */
 static void start(struct entrant *entrant, struct lock_local_queue *queue, char owner, int64_t deadline_ns) {
-    *entrant = (struct entrant){.queue = queue, .owner = owner_named(owner), .deadline_ns = deadline_ns};
+    *entrant = (struct entrant){.queue = queue,
+                                .owner = owner_named(owner),
+                                .deadline_ns = deadline_ns,
+                                .before = lock_local_queue_count_waiting(queue)};
     CHECK_INT(pthread_create(&entrant->thread, NULL, enter_and_note, entrant), 0);
-    harness_pause_ms(20); /* they enter in this order */
+    CHECK(harness_wait(is_in_queue, entrant, PATIENCE_MS));
 }
 
 static enum lock_status end(struct entrant *entrant) {
