@@ -16,10 +16,11 @@ static int ports[MASTERS];
 
 static int open_listener(int *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    *port = harness_free_port();
-    address.sin_port = htons((uint16_t)*port);
+    socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 64) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, size) == 0 && listen(fd, 64) == 0 &&
+          getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    *port = ntohs(address.sin_port); /* the system has chosen one that is free */
     return fd;
 }
 
