@@ -52,16 +52,29 @@ static bool has_map_since(void *arg) {
     return maps_told(maps->by) > maps->most;
 }
 
-/* A master that sold phones is gone for good, and was forgotten. */
-static struct forgotten *forget_master(void) {
-    struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
-    struct redis_cluster *three = &forgotten->three;
+/* A seller at three masters, which reads a map each half a second. */
+static struct seller *open_three(struct redis_cluster *three) {
     redis_cluster_start(three, MASTERS, 0);
-    struct seller *seller = forgotten->seller = seller_open_with(
+    struct seller *seller = seller_open_with(
         shop_open(),
         &(struct seller_options){.url = redis_cluster_url(three), .call_timeout_ms = 500, .resolve_ms = 500});
     seller_wait_up(seller);
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    return seller;
+}
+
+/* The master that sells phones is dead, and the seller knows it. */
+static void wait_known_dead(struct seller *seller, struct redis_cluster *three) {
+    shop_wait(seller->shop, knows_of_death, seller, "its connection is lost");
+    shop_wait(seller->shop, has_map_since, &(struct maps){three, maps_told(three) + 1},
+              "a map names it still");
+}
+
+/* A master that sold phones is gone for good, and was forgotten. */
+static struct forgotten *forget_master(void) {
+    struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
+    struct redis_cluster *three = &forgotten->three;
+    struct seller *seller = forgotten->seller = open_three(three);
     struct redis_server *dies = redis_cluster_of(three, "{phone}");
     const char *other = "lamp", *id = redis_command(dies, "CLUSTER", "MYID", NULL);
     for (int i = 0; (forgotten->lives = redis_cluster_of(three, harness_format("{%s}", other))) == dies; i++)
@@ -72,13 +85,19 @@ static struct forgotten *forget_master(void) {
     CHECK(seller_sells(seller, "phone") && seller_sells(seller, other));
     read_slots(forgotten, dies);
     redis_kill(dies);
-    shop_wait(seller->shop, knows_of_death, seller, "its connection is lost");
-    shop_wait(seller->shop, has_map_since, &(struct maps){three, maps_told(three) + 1},
-              "a map names it still");
+    wait_known_dead(seller, three);
     for (int i = 0; i < MASTERS; i++)
         if (&three->server[i] != dies)
             CHECK_STR(redis_command(&three->server[i], "CLUSTER", "FORGET", id, NULL), "OK");
     return forgotten;
+}
+
+static void wait_until_sold(struct seller *seller, const char *item) {
+    int64_t deadline_ms = harness_now_ms() + 30000;
+    while (!seller_sells(seller, item)) {
+        CHECK(harness_now_ms() < deadline_ms);
+        shop_idle(seller->shop, 5);
+    }
 }
 
 /* Nobody has its slots, and what was sold there can be shown to nobody. Another master that is restarted
@@ -89,11 +108,7 @@ static void test_master_forgotten(void) {
     redis_kill(forgotten->lives);
     CHECK(!seller_sells(seller, forgotten->other));
     redis_restart(forgotten->lives);
-    int64_t deadline_ms = harness_now_ms() + 30000;
-    while (!seller_sells(seller, forgotten->other)) {
-        CHECK(harness_now_ms() < deadline_ms);
-        shop_idle(seller->shop, 5);
-    }
+    wait_until_sold(seller, forgotten->other);
     CHECK(inventory_metrics_read(seller->inventory)->unkept > 0);
 }
 
@@ -114,6 +129,24 @@ static void test_slots_given_away(void) {
     CHECK(seller_sells(seller, forgotten->other));
     CHECK_STATUS(buy(seller, "phone", "ann", "again", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+}
+
+/* A master comes back at another address, with all that it had. Nothing is lost, but an instance cannot know
+ * that, and tells it like a loss. */
+static void test_another_address(void) {
+    struct redis_cluster three;
+    struct redis_server moved;
+    struct seller *seller = open_three(&three);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
+    struct redis_server *was = redis_cluster_of(&three, "{phone}");
+    redis_stop(was);
+    wait_known_dead(seller, &three);
+    redis_start(&moved, "--dir", was->dir, "--cluster-enabled", "yes", "--cluster-port",
+                harness_format("%d", harness_free_port()), "--cluster-node-timeout", "1500", NULL);
+    shop_wait(seller->shop, has_unkept, seller, "it is told");
+    wait_until_sold(seller, "phone");
+    CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_REPLAYED);
 }
 
 static bool has_one_server(void *arg) {
@@ -147,6 +180,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a master that was forgotten", test_master_forgotten);
     harness_run("slots of a master that is gone are given away", test_slots_given_away);
+    harness_run("a master that comes back at another address", test_another_address);
     harness_run("a master that gave its slots away", test_emptied);
     return harness_finish();
 }

@@ -299,6 +299,47 @@ static void a_hasty_end(void) {
     CHECK_INT((int)shop_metric(next.port, "seckill_unkept_total"), 0); /* nobody lived who could tell */
 }
 
+/* The replica has died, so the end waits for one: it is over once there is one. */
+static void an_orderly_end_without_a_replica(void) {
+    struct pair pair;
+    struct seckilld service, next;
+    int status;
+    pair_start(&pair);
+    seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "phone", "\"stock\":100");
+    redis_kill(&pair.replica);
+    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", NULL), 201);
+    proc_kill(&service.proc, SIGTERM);
+    CHECK(harness_wait(is_draining, &service, 20000));
+    CHECK(!proc_wait(&service.proc, 300, &status));
+    redis_restart(&pair.replica);
+    CHECK(proc_wait(&service.proc, 20000, &status));
+    CHECK_INT(status, 0);
+    CHECK(!strstr(proc_output(&service.proc), "not all replicas have"));
+    pair_fail_over(&pair);
+    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
+    seckilld_wait_ready(&next, 200);
+    CHECK_INT(shop_audit(next.port, "phone", "sold"), 1);
+}
+
+/* The master has died: the end waits for one as long as it may, and tells what is missing. */
+static void an_orderly_end_without_a_master(void) {
+    struct pair pair;
+    struct seckilld service;
+    pair_start(&pair);
+    seckilld_start(&service, proxy_port(pair.front), "--drain", "1000", NULL);
+    seckilld_wait_ready(&service, 200);
+    shop_put(service.port, "phone", "\"stock\":100");
+    pair_cut(&pair);
+    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", NULL), 201);
+    redis_kill(&pair.master);
+    int64_t began_ms = harness_now_ms();
+    CHECK_INT(seckilld_stop(&service), 0);
+    CHECK(harness_now_ms() - began_ms >= 1000);
+    CHECK_HAS(proc_output(&service.proc), "not all replicas have the last ");
+}
+
 /* ---- --replicas 1 below Sentinels ---- */
 
 struct safe_shop {
@@ -545,6 +586,8 @@ int main(int argc, char **argv) {
     harness_run("an orderly end", an_orderly_end);
     harness_run("an orderly end, of a basket", an_orderly_end_with_a_basket);
     harness_run("a hasty end", a_hasty_end);
+    harness_run("an orderly end without a replica", an_orderly_end_without_a_replica);
+    harness_run("an orderly end without a master", an_orderly_end_without_a_master);
     harness_run("one replica: a death stops the sale, and it is told why", one_replica);
     harness_run("two replicas: the sale goes on without a replica", a_replica_dies);
     harness_run("two replicas: the sale goes on without the master", the_master_dies);
