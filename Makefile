@@ -128,9 +128,10 @@ build/valkey/bin build/redis8/bin: build/%/bin: test/store.sh
 	@test/store.sh $* build/$*
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/lab_scenarios %/test_docs %/loadtest_hundred %/service_store %/lock_contract %/etcd_watch %/service_basket_pauses \
-              %/lab_page %/inventory_receipts %/inventory_replicas %/inventory_sentinel %/inventory_putback %/lock_holders \
-              %/lock_zookeeper_losses %/inventory_store %/inventory_faults %/service_failover %/etcd_ctl %/lab_page_rules %/test_deploy
+LONGEST    := %/lab_scenarios %/lock_contract %/service_failover %/test_docs %/inventory_silent %/service_haproxy %/inventory_sentinel \
+              %/inventory_cluster_moves %/inventory_replicas %/inventory_kept %/lab_page %/inventory_putback %/inventory_disown \
+              %/service_baskets %/lock_zookeeper_losses %/inventory_cluster %/service_basket_deaths %/lock_holders %/service_lock_reach \
+              %/loadtest_hundred
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops

@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh PROGRAM...: runs test programs, four at a time (SECKILL_JOBS), as most of them mostly wait, and ends
+# run.sh PROGRAM...: runs test programs, six at a time (SECKILL_JOBS), as most of them mostly wait, and ends
 # with the line "N passed, N failed". A program that ends in any way but by its own summary line, or runs no
 # test, counts as a failed test. What the programs leave is kept only where one failed.
 set -u
@@ -49,7 +49,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/test/tsan.supp:ignore_noni
 export -f run_one
 
 # shellcheck disable=SC2016 # the inner shell expands it
-[ $# -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${SECKILL_JOBS:-4}" bash -c 'run_one "$1"' run_one
+[ $# -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${SECKILL_JOBS:-6}" bash -c 'run_one "$1"' run_one
 
 passed=0 failed=0
 for program in "$@"; do

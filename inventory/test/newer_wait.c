@@ -14,7 +14,7 @@
 
 #include "test/harness.h"
 
-enum { CLIENTS = 32, ARGS_MAX = 64 };
+enum { CLIENTS = 32, ARGS_MAX = 64, REPLICAS_MAX = 2 };
 
 struct client {
     int fd, server; /* -1: nobody */
@@ -78,7 +78,7 @@ static bool pass_command(struct newer_wait *relay, struct client *client, const 
     bool waits = argc == 3 && strcasecmp(argv[0], "WAIT") == 0;
     bool script = argc > 3 && strncasecmp(argv[0], "EVAL", 4) == 0;
     const char *refused = relay->refused;
-    if (waits && !client->wrote && strcmp(argv[1], "1") == 0) {
+    if (waits && !client->wrote && strtol(argv[1], NULL, 10) <= REPLICAS_MAX) {
         relay->blind++;
         length = redisFormatCommand(&text, "EVAL %s 0", "return 1");
     } else if (script && refused && strstr(argv[3], refused)) {

@@ -203,6 +203,35 @@ static void test_long_list(void) {
     check_books(seller, &pair.replica, "phone", 1, 0, ORDERS);
 }
 
+/* Another one says for ever that it shows what it has: it is waited for a minute longer, and no more. */
+static void test_endless_list(void) {
+    enum { MOST_MS = 60000, CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000 };
+    pair_start(&pair);
+    struct shop *shop = shop_open();
+    struct seller *seller = told_seller_open_with(
+        shop, &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS}, &told);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    leave_heartbeats(shop);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    pair_cut(&pair);
+    pair_fail_over(&pair);
+    CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,
+                            harness_format("%lld", (long long)clock_wall_ms(&shop->clock)), "another", NULL),
+              1);
+    CHECK_INT(
+        redis_integer(&pair.replica, "ZADD", told_key_of(&pair.replica, "showing"), "+inf", "another", NULL),
+        1);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    shop_wait(shop, rests, seller, "it has shown what it has");
+    seller_hurry_up(seller);
+    const struct putback *putback = &seller->inventory->putback;
+    int64_t rested_ms =
+        clock_mono_ms(&shop->clock) - putback->histories[putback->history_count - 1]->reached_ms;
+    CHECK(rested_ms >= MOST_MS);
+    CHECK(rested_ms < MOST_MS + REST_MS + LATE_MS);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
 /* An order fits only once another seller has put its item back, in a store that came back empty. A third one
  * does not sell its unit meanwhile. */
 static void test_fits_later_in_an_empty_store(void) {
@@ -243,6 +272,7 @@ int main(int argc, char **argv) {
     harness_run("another one shows something again", test_shows_again);
     harness_run("another one dies before it does", test_dies_in_between);
     harness_run("a long list", test_long_list);
+    harness_run("a list without end", test_endless_list);
     harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);
     return harness_finish();
 }

@@ -304,6 +304,38 @@ static void test_refused_and_replaced(void) {
     CHECK_INT((int)told.metrics.unkept, 0);
 }
 
+static int histories_before;
+
+static bool sells_in_another(void *arg) {
+    struct seller *seller = arg;
+    return seller->inventory->putback.history_count > histories_before &&
+           newest_of(seller)->state == HISTORY_DONE;
+}
+
+/* Two masters of a cluster die, one of them that with the heartbeats. Nobody can be asked who lived, so the
+ * replica of the other one is not sold from for the whole time. */
+static void test_cannot_be_asked(void) {
+    redis_cluster_start(&cluster, 3, 1);
+    struct seller *seller = told_seller_open_with(shop_open(),
+                                                  &(struct seller_options){.url = redis_cluster_url(&cluster),
+                                                                           .call_timeout_ms = SOON_MS,
+                                                                           .resolve_ms = SOON_MS},
+                                                  &told);
+    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"), *dies = &cluster.server[0];
+    dies += dies == heartbeats;
+    own_heartbeat = seller->inventory->id;
+    shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
+    redis_kill(heartbeats + cluster.masters);
+    redis_kill(heartbeats);
+    redis_kill(dies);
+    histories_before = seller->inventory->putback.history_count;
+    CHECK_STR(redis_command(dies + cluster.masters, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
+    shop_wait(seller->shop, sells_in_another, seller, "it sells there");
+    int64_t rested_ms = clock_mono_ms(&seller->shop->clock) - newest_of(seller)->reached_ms;
+    CHECK(rested_ms >= SOON_MS + 2000);
+}
+
 /* A master of a cluster refuses what a seller has to show it, and the others are told so elsewhere. */
 static void test_refuses_what_is_shown(void) {
     redis_cluster_start(&cluster, 3, 1);
@@ -393,6 +425,7 @@ int main(int argc, char **argv) {
     harness_run("a store that refuses writes, and one starts", test_refused_newcomer);
     harness_run("a store that refuses writes, and is replaced", test_refused_and_replaced);
     harness_run("a master that refuses what is shown", test_refuses_what_is_shown);
+    harness_run("nobody can be asked", test_cannot_be_asked);
     harness_run("an answer that comes late", test_late_answer);
     return harness_finish();
 }

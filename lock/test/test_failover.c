@@ -338,6 +338,29 @@ static void within_a_failover(void) {
     tools_release(lock, &grant);
 }
 
+static bool is_refused(void *arg) {
+    struct lock_grant grant;
+    enum lock_status status = lock_try(arg, "b", &grant);
+    if (status == LOCK_OK)
+        tools_release(arg, &grant);
+    return status == LOCK_UNAVAILABLE;
+}
+
+/* What ends it where no Sentinel that this process hears of names another master: without a replica that
+ * master refuses writes soon, and grants and renews nothing. */
+static void without_good_replica(void) {
+    struct redis_server master, replica;
+    redis_start(&master, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1",
+                "--repl-diskless-sync-delay", "0", NULL);
+    redis_start_replica(&replica, &master);
+    struct lock *lock = tools_open(NULL, tools_redis_url(master.port, "ttl=60000"));
+    struct lock_grant grant = tools_acquire(lock, "a");
+    redis_pause(&replica);
+    CHECK(harness_wait(is_refused, lock, PATIENCE_MS));
+    tools_check_status(lock_extend(lock, &grant), LOCK_UNAVAILABLE);
+    redis_resume(&replica);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a Sentinel failover", failover);
@@ -352,5 +375,6 @@ int main(int argc, char **argv) {
     harness_run("a master that was not the master in between", master_all_along);
     harness_run("a master that is connected to again", master_again);
     harness_run("within a failover", within_a_failover);
+    harness_run("without a good replica", without_good_replica);
     return harness_finish();
 }

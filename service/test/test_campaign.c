@@ -291,7 +291,8 @@ static void strike(struct round *round) {
     case MOVED_AND_KILLED: kill_target(round); break;
     case INSTANCE_KILLED:
         seckilld_kill(service);
-        redis_wait_copied(round->master, replica_of(round));
+        if (!kind->replicas)
+            redis_wait_copied(round->master, replica_of(round));
         kill_master(round);
         seckilld_restart(service);
         break;
@@ -352,9 +353,15 @@ static const char *copies_of(const struct kind *of) {
     return of->copies > 1 ? "two replicas, " : "";
 }
 
+/* With --replicas nothing may depend on what the replica gets later. */
+static const char *fault_of(const struct kind *of) {
+    return of->fault == INSTANCE_KILLED && of->replicas ? "an instance and the master are killed"
+                                                        : fault_names[of->fault];
+}
+
 static const char *name_of(const struct kind *of) {
-    return harness_format("%s, %s%s, --replicas %d", shop_kinds[of->store], copies_of(of),
-                          fault_names[of->fault], of->replicas);
+    return harness_format("%s, %s%s, --replicas %d", shop_kinds[of->store], copies_of(of), fault_of(of),
+                          of->replicas);
 }
 
 static void report(void) {
@@ -368,7 +375,7 @@ static void report(void) {
         harness_evidence(
             of->replicas ? "with --replicas 1 nothing is lost" : "what is lost is put back, or told by name",
             harness_format("%s: %s%s, while all is asked for at random", shop_kinds[of->store], copies_of(of),
-                           fault_names[of->fault]),
+                           fault_of(of)),
             of->rounds, redis_name(), "\"acknowledged\":%d,\"lost\":%d,\"put_back\":%.0f,\"told\":%d",
             of->acknowledged, of->lost, of->put_back, of->told);
         printf("     %d times %s: %d acknowledged, %.0f put back, %d lost, %d told, %d untold, %.0f "
