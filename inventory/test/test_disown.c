@@ -126,6 +126,37 @@ static void test_twice_and_sold(void) {
     CHECK_INT(sum.unknown, 3 + 3); /* both halves: the journal has the other attempt */
 }
 
+/* The sender's half was told as short, and the receiver's is sold before it is undone: so many units too many
+ * exist, and both is told. */
+static void test_twice_short_and_sold(void) {
+    struct twice twice;
+    make_twice(&twice, 97);
+    CHECK_STATUS(buy(twice.other, "lamp", "bob", "lamps", 104)->status, INVENTORY_OK);
+    decide(&twice);
+    shop_wait(twice.late->shop, has_disowned, twice.late, "it cannot be undone");
+    check_told(1, 0, 1);
+    struct inventory_audit_sum sum = txns_audit_all(twice.other);
+    CHECK_INT(sum.stock, 300 + 3);
+    CHECK_INT(sum.shortage, 3);
+    CHECK_INT(sum.unknown, 3);
+    CHECK(!sum.conserved);
+}
+
+/* Who made the other attempt dies before it is undone: both stand, and the audit tells it. */
+static void test_twice_and_dead(void) {
+    struct twice twice;
+    make_twice(&twice, 0);
+    seller_close(twice.late);
+    decide(&twice);
+    shop_idle(twice.other->shop, 200);
+    item_check_audit(twice.other, "phone", 94, 0, 0);
+    item_check_audit(twice.other, "lamp", 106, 0, 0);
+    struct inventory_audit_sum sum = txns_audit_all(twice.other);
+    CHECK_INT(sum.stock, 300);
+    CHECK_INT(sum.unknown, 3 + 3);
+    CHECK(!sum.conserved);
+}
+
 static void check_noted(const char *item, const char *units, const char *notes) {
     CHECK_STR(
         redis_command(&pair.replica, "HGET", harness_format("seckill:{%s}:item", item), "shortage", NULL),
@@ -380,6 +411,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("made twice", test_made_twice);
     harness_run("made twice, and sold before it is undone", test_twice_and_sold);
+    harness_run("made twice, short, and sold before it is undone", test_twice_short_and_sold);
+    harness_run("made twice, and its maker dies before it is undone", test_twice_and_dead);
     harness_run("made twice, and noted as short", test_twice_and_short);
     harness_run("made twice, and the receiver does not answer", test_twice_and_unanswered);
     harness_run("settled, and made again", test_settled_twice);

@@ -215,6 +215,53 @@ static void test_newest_snapshot(void) {
     restart_from_snapshot(false, false);
 }
 
+/* One that ends in order while the store is away cannot tell it. It is taken for dead. */
+static void test_ends_while_away(void) {
+    struct seller *seller, *gone;
+    open_two(&seller, &gone);
+    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
+    seller_wait_down(gone);
+    seller_wait_down(seller);
+    told_open(gone);
+    seller_close(gone);
+    pair_fail_over(&pair);
+    proxy_set(pair.front, PROXY_PASS, 0, NULL);
+    seller_hurry_up(seller);
+    CHECK(clock_mono_ms(&seller->shop->clock) - last_history(seller)->reached_ms >= REST_MS);
+    CHECK_INT((int)told.metrics.unkept, 1);
+}
+
+/* ---- one that starts ---- */
+
+/* It cannot know who lived before, and waits for as long as any of them may need. */
+static void start_at(const struct redis_server *master) {
+    struct seller *seller = told_seller_open_with(
+        shop_open(), &(struct seller_options){.port = master->port, .call_timeout_ms = CALL_MS}, &told);
+    CHECK(clock_mono_ms(&seller->shop->clock) - last_history(seller)->reached_ms >= REST_MS);
+    CHECK_INT((int)told.metrics.unkept, 0);
+}
+
+static void test_starts_at_promoted(void) {
+    pair_start(&pair);
+    pair_fail_over(&pair);
+    start_at(&pair.replica);
+}
+
+/* The copy for the replica may still be under way. */
+static bool saves(void *redis) {
+    return strcmp(redis_command(redis, "SAVE", NULL), "OK") == 0;
+}
+
+static void test_starts_at_snapshot(void) {
+    struct redis_server redis, replica;
+    redis_start(&redis, "--appendonly", "no", NULL);
+    redis_start_replica(&replica, &redis);
+    CHECK(harness_wait(saves, &redis, 10000));
+    redis_kill(&redis);
+    redis_restart(&redis);
+    start_at(&redis);
+}
+
 /* ---- with --replicas 1 ---- */
 
 static long long copied_before;
@@ -279,7 +326,7 @@ static void test_master_older(void) {
                   *gone = told_seller_open_with(shop, &options, &others);
     put_hold(seller, "seat", 3);
     shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
-    CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
+    CHECK(harness_wait(saves, &redis, 10000));
     CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
     copied_before =
         strtoll(strstr(redis_command(&redis, "INFO", "replication", NULL), "master_repl_offset:") +
@@ -321,6 +368,9 @@ int main(int argc, char **argv) {
     harness_run("one Redis goes on from an older snapshot", test_older_snapshot);
     harness_run("one Redis goes on from an older snapshot, and one starts", test_older_snapshot_and_newcomer);
     harness_run("one Redis goes on from its newest snapshot", test_newest_snapshot);
+    harness_run("one ends while the store is away", test_ends_while_away);
+    harness_run("one starts at a master that was promoted", test_starts_at_promoted);
+    harness_run("one starts at a master that goes on from a snapshot", test_starts_at_snapshot);
     harness_run("--replicas 1, and one was promoted", test_one_of_one);
     harness_run("--replicas 1, and one of two was promoted", test_one_of_two);
     harness_run("--replicas 1, and the master goes on from a snapshot", test_master_older);
