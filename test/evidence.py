@@ -22,7 +22,8 @@ ORDERS = '''
 Two instances in each round. At the end all that was ever acknowledged is compared with the books: every order and each line of every basket,
 the units of every item, and the limits of users. *Lost*: what is not there as it was acknowledged last. *Put back*: what a failover had
 lost, and an instance wrote again; 0: the replica that was promoted had all. *Told*: of the lost, what the log or
-`seckill_shortage_total` tells. *Untold*: the rest, and it must be 0. –: not counted. Where nothing else is said, each master has one replica. Redis or Valkey writes its file without waiting for the disk.
+`seckill_shortage_total` tells. *Untold*: the rest, and it must be 0. –: not counted. Where nothing else is said, each master has
+one replica. Redis or Valkey writes its file without waiting for the disk.
 
 '''
 LOCKS = '''
