@@ -1,5 +1,5 @@
-/* A relay before a Redis with one replica or two, which has WAIT count as Redis 7.2 and newer ones and Valkey do,
- * whatever the Redis is: what its own connection wrote last. */
+/* A relay before a Redis with one replica or two. It has WAIT count as Redis 7.2 and newer ones and Valkey
+ * do, whatever the Redis is: what its own connection wrote last. */
 #ifndef INVENTORY_TEST_NEWER_WAIT_H
 #define INVENTORY_TEST_NEWER_WAIT_H
 
