@@ -91,19 +91,27 @@ static bool has_other_id(void *before) {
     return strcmp(id_of(&pair.master), before) != 0;
 }
 
+static struct proxy *way; /* of the late one */
+
+/* Two at a pair, the second by a way of its own. Both have heartbeats. */
+static void open_two(struct seller **seller, struct seller **late) {
+    pair_start(&pair);
+    way = proxy_start(pair.master.port);
+    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
+    *seller = told_seller_open_with(shop_open(), &options, &told);
+    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
+    *late = told_seller_open_with((*seller)->shop, &options, &others);
+    own_heartbeat = (*seller)->inventory->id;
+    shop_wait((*seller)->shop, has_heartbeat, &pair.master, "it has a heartbeat");
+    own_heartbeat = (*late)->inventory->id;
+    shop_wait((*seller)->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
+}
+
 /* A master that is restarted changes its id when its replica comes back: between two sellers. They are of one
  * history all the same, and do not take each other for dead. */
 static void test_restarted_in_place(void) {
-    pair_start(&pair);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
-    struct proxy *way = proxy_start(pair.master.port);
-    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
-    own_heartbeat = seller->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
-    own_heartbeat = late->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
+    struct seller *seller, *late;
+    open_two(&seller, &late);
     proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     redis_kill(&pair.master);
@@ -127,14 +135,8 @@ static bool knows_id(void *seller) {
 /* The first replica of a master comes while a seller is away: it finds another id. The one that has sold on
  * tells again that it has nothing to show. */
 static void test_first_replica_comes(void) {
-    pair_start(&pair);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
-    struct proxy *way = proxy_start(pair.master.port);
-    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
-    own_heartbeat = late->inventory->id;
-    shop_wait(seller->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
+    struct seller *seller, *late;
+    open_two(&seller, &late);
     proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
     redis_kill(&pair.master);
     redis_restart(&pair.master);
