@@ -2,7 +2,7 @@
  * from when to when they believed in each grant. Whatever happens, two believe at the same time for less than
  * a time to live, and no fence is given twice, or falls; while slots move, and nothing fails, two never
  * believe. SECKILL_TORTURE_SECONDS: how long each kind of fault is repeated (without: once). This program is
- * its own worker: `worker URL ANEW SEED`. */
+ * its own worker: `worker URL ANEW SEED SLOW_IN`. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,11 @@ static const int64_t MS = 1000000;
 
 /* ---- the worker ---- */
 
-/* Believes until it releases, or sees that its grant is over. Most holders are quick. */
-static int64_t believe(struct lock *lock, const struct lock_grant *grant, uint64_t *random) {
+/* Believes until it releases, or sees that its grant is over. One in so many holders is slow. */
+static int64_t believe(struct lock *lock, const struct lock_grant *grant, uint64_t *random,
+                       unsigned slow_in) {
     int ms = (int)(harness_random(random) % 8);
-    if (harness_random(random) % 64 == 0)
+    if (harness_random(random) % slow_in == 0)
         ms += 100 + (int)(harness_random(random) % 500);
     int64_t since_ns = lock_now_ns(lock), now_ns = since_ns, until_ns = since_ns;
     for (; now_ns < since_ns + ms * MS && lock_remaining_ns(lock, grant) > 0; now_ns = lock_now_ns(lock)) {
@@ -32,7 +33,7 @@ static int64_t believe(struct lock *lock, const struct lock_grant *grant, uint64
     return until_ns;
 }
 
-static int run_worker(const char *url, bool anew, uint64_t random) {
+static int run_worker(const char *url, bool anew, uint64_t random, unsigned slow_in) {
     char error[LOCK_ERROR_SIZE];
     struct lock *lock = NULL;
     for (;;) {
@@ -42,7 +43,7 @@ static int run_worker(const char *url, bool anew, uint64_t random) {
         enum lock_status status = lock_acquire_for(lock, "a", 100, &grant);
         int64_t since_ns = lock_now_ns(lock);
         if (status == LOCK_OK) {
-            int64_t until_ns = believe(lock, &grant, &random);
+            int64_t until_ns = believe(lock, &grant, &random, slow_in);
             lock_release(lock, &grant);
             dprintf(STDOUT_FILENO, "%llu %lld %lld\n", (unsigned long long)grant.fence, (long long)since_ns,
                     (long long)until_ns);
@@ -129,6 +130,8 @@ static int count_falls(void) {
     return falls;
 }
 
+#define MOSTLY_QUICK "64"
+
 static struct proc procs[PROCESSES];
 static int runs; /* each with its own logs */
 
@@ -136,12 +139,13 @@ static const char *log_of(int i) {
     return harness_format("%s/worker-%d-%d.log", harness_dir(), runs, i);
 }
 
-static void start_workers(const char *url, uint64_t *random) {
+static void start_workers(const char *url, uint64_t *random, const char *slow_in) {
     runs++;
     for (int i = 0; i < PROCESSES; i++) {
         const char *seed = harness_format("%llu", (unsigned long long)(harness_random(random) >> 1));
-        const char *argv[] = {"/proc/self/exe",  "worker", harness_format("%s?ttl=%d", url, TTL_MS),
-                              i % 2 ? "1" : "0", seed,     NULL};
+        const char *argv[] = {
+            "/proc/self/exe", "worker", harness_format("%s?ttl=%d", url, TTL_MS), i % 2 ? "1" : "0", seed,
+            slow_in,          NULL};
         proc_spawn(&procs[i], argv, NULL, log_of(i));
     }
 }
@@ -250,12 +254,13 @@ static bool fails_over(void *arg) {
     return strcmp(redis_command(arg, "SENTINEL", "FAILOVER", "shop", NULL), "OK") == 0;
 }
 
-/* `cut`: the replica that takes over has not got the last grants. */
+/* `cut`: the replica that takes over has not got the last grants. Half of them are of slow holders, so that
+ * one mostly believes in a grant that is lost. */
 static void replace_masters(const char *what, bool cut) {
     uint64_t random = harness_seed();
     int faults = 0;
     redis_sentinel_start(&sentinel);
-    start_workers(redis_sentinel_url(&sentinel), &random);
+    start_workers(redis_sentinel_url(&sentinel), &random, cut ? "2" : MOSTLY_QUICK);
     begin_torture();
     do {
         CHECK(harness_wait(is_settled, NULL, 3 * PATIENCE_MS));
@@ -289,7 +294,7 @@ static void killed(void) {
     uint64_t random = harness_seed();
     int faults = 0;
     redis_sentinel_start(&sentinel);
-    start_workers(redis_sentinel_url(&sentinel), &random);
+    start_workers(redis_sentinel_url(&sentinel), &random, MOSTLY_QUICK);
     begin_torture();
     do {
         CHECK(harness_wait(is_settled, NULL, 3 * PATIENCE_MS));
@@ -313,7 +318,7 @@ static void moved(void) {
     uint64_t random = harness_seed();
     int faults = 0;
     redis_cluster_start(&cluster, 2, 0);
-    start_workers(redis_cluster_url(&cluster), &random);
+    start_workers(redis_cluster_url(&cluster), &random, MOSTLY_QUICK);
     begin_torture();
     do {
         wait_for_all();
@@ -369,7 +374,7 @@ static void taken_over(void) {
     uint64_t random = harness_seed();
     int faults = 0;
     redis_cluster_start(&cluster, 3, 1);
-    start_workers(redis_cluster_url(&cluster), &random);
+    start_workers(redis_cluster_url(&cluster), &random, MOSTLY_QUICK);
     begin_torture();
     do {
         CHECK(harness_wait(is_paired, NULL, 3 * PATIENCE_MS));
@@ -390,8 +395,9 @@ static void taken_over(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 5 && strcmp(argv[1], "worker") == 0)
-        return run_worker(argv[2], *argv[3] == '1', strtoull(argv[4], NULL, 10));
+    if (argc == 6 && strcmp(argv[1], "worker") == 0)
+        return run_worker(argv[2], *argv[3] == '1', strtoull(argv[4], NULL, 10),
+                          (unsigned)strtoul(argv[5], NULL, 10));
     const char *wanted_seconds = getenv("SECKILL_TORTURE_SECONDS");
     harness_begin(argc, argv);
     if (wanted_seconds)
