@@ -163,7 +163,9 @@ struct redis_server *redis_cluster_of(struct redis_cluster *cluster, const char 
  * keys are split by TRYAGAIN. */
 void redis_cluster_begin_move(const char *key, const struct redis_server *from,
                               const struct redis_server *to);
-/* Moves up to `most` keys of the slot; returns how many. */
+/* Moves one key, by its whole name. */
+void redis_cluster_move_key(const char *name, const struct redis_server *from, const struct redis_server *to);
+/* Moves up to `most` keys of the slot, whichever come first; returns how many. */
 int redis_cluster_move_keys(const char *key, const struct redis_server *from, const struct redis_server *to,
                             int most);
 /* Tells all masters that the slot has moved. */

@@ -147,6 +147,14 @@ void redis_cluster_begin_move(const char *key, const struct redis_server *from,
     set_slot(from, key, "MIGRATING", to);
 }
 
+void redis_cluster_move_key(const char *name, const struct redis_server *from,
+                            const struct redis_server *to) {
+    const char *said = redis_command(from, "MIGRATE", "127.0.0.1", number(to->port), name, "0",
+                                     number(MOVE_TIMEOUT_MS), NULL);
+    if (strcmp(said, "NOKEY") != 0) /* deleted meanwhile */
+        CHECK_STR(said, "OK");
+}
+
 int redis_cluster_move_keys(const char *key, const struct redis_server *from, const struct redis_server *to,
                             int most) {
     const char *slot = slot_of(from, key);
@@ -155,11 +163,7 @@ int redis_cluster_move_keys(const char *key, const struct redis_server *from, co
         const char *list = redis_command(from, "CLUSTER", "GETKEYSINSLOT", slot, "1", NULL);
         if (strcmp(list, "[]") == 0)
             break;
-        const char *name = harness_format("%.*s", (int)strlen(list) - 2, list + 1);
-        const char *said = redis_command(from, "MIGRATE", "127.0.0.1", number(to->port), name, "0",
-                                         number(MOVE_TIMEOUT_MS), NULL);
-        if (strcmp(said, "NOKEY") != 0) /* deleted meanwhile */
-            CHECK_STR(said, "OK");
+        redis_cluster_move_key(harness_format("%.*s", (int)strlen(list) - 2, list + 1), from, to);
     }
     return moved;
 }

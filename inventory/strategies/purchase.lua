@@ -28,16 +28,6 @@ local function terms_of(text)
   return known[text]
 end
 
--- An order that putback.lua noted as lost, and that is bought again. No sale but one after such a failover needs this key, so it is not declared.
-local function resolve(item, digest)
-  local shortage = item:gsub('item$', 'shortage')
-  local note = call('HGET', shortage, digest)
-  if note then
-    call('HDEL', shortage, digest)
-    call('HINCRBY', item, 'shortage', -note:match(' (%d+)'))
-  end
-end
-
 local replies, late = {now}, {}
 
 -- The item's keys begin at KEYS[k], its purchases end before ARGV[a + 3 * n].
@@ -50,6 +40,11 @@ local function sell(k, a, n)
   local terms = terms_of(c[3] or table.concat(call('HMGET', item, 'limit', 'starts', 'ends', 'hold', 'strategy'), ' '))
   if terms.strategy ~= strategy then return {'strategy', terms.strategy} end
   local limit, starts, ends, hold = terms.limit, terms.starts, terms.ends, terms.hold
+
+  -- Orders that putback.lua noted as lost, and that are bought again. Only a sale after such a failover needs this key, so it is not declared. It
+  -- is read before anything is written: where it alone has moved to another server of a cluster, the call fails, and nothing is sold.
+  local shortage = c[4] and c[4] ~= '0' and item:gsub('item$', 'shortage')
+  local notes, again = shortage and call('HMGET', shortage, unpack(ARGV, a, a + n - 1)), {}
 
   local closed = nil
   if starts > 0 and now < starts then closed = 'not-started' end
@@ -66,7 +61,7 @@ local function sell(k, a, n)
 
   -- A lone purchase most likely sells. It is written as if it did, which takes two commands less than to read first. A key that has its order
   -- writes nothing; where Redis refuses the write, it may still be one. What is over the user's limit is taken back.
-  local units = n == 1 and indexed and not closed and tonumber(ARGV[a + 2])
+  local units = n == 1 and indexed and not closed and not notes and tonumber(ARGV[a + 2])
   if units and units <= available and (limit == 0 or units <= limit) then
     local digest, user, quantity = ARGV[a], ARGV[a + 1], ARGV[a + 2]
     local record = head .. quantity .. ' ' .. user .. tail
@@ -77,7 +72,6 @@ local function sell(k, a, n)
         if events then call('XADD', events, '*', digest, record) end
         call('HSET', item, 'available', available - units, counter, so_far + units)
         if hold > 0 then call('ZADD', holds, hold_until, digest) end
-        if c[4] and c[4] ~= '0' then resolve(item, digest) end
         return hold > 0 and {available - units, hold_until} or available - units
       end
       if counted then call('HINCRBY', users, user, -units) end
@@ -108,6 +102,7 @@ local function sell(k, a, n)
         record = head .. quantity .. ' ' .. user .. tail
         new[digest] = record
         written[w + 1], written[w + 2] = digest, record
+        if notes and notes[i] then again[digest] = notes[i]:match(' (%d+)') end
         if had then
           bought[user] = before + units
           -- Nearly all purchases are a user's first: then the text is at hand. To print a number costs more than the rest of this loop.
@@ -139,7 +134,10 @@ local function sell(k, a, n)
     if hold > 0 then
       for i = 1, w, 2 do call('ZADD', holds, hold_until, written[i]) end
     end
-    for i = 1, c[4] and c[4] ~= '0' and w or 0, 2 do resolve(item, written[i]) end
+    for digest, lost in pairs(again) do
+      call('HDEL', shortage, digest)
+      call('HINCRBY', item, 'shortage', -lost)
+    end
   end
   if not all_sold then return reply end
   return hold > 0 and {available, hold_until} or available

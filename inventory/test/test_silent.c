@@ -44,6 +44,7 @@ static void silent_for(int ms) {
     redis_clock()->ahead_ms += ms;
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
     shop_wait(seller->shop, is_lifted, &pair.master, "it has a new one");
+    redis_wait_copied(&pair.master, &pair.replica);
     told_fail_over(&pair, seller, NULL);
     CHECK_INT(
         redis_integer(&pair.replica, "SISMEMBER", told_key_of(&pair.replica, "waited"), "another", NULL), 1);
