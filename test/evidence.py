@@ -21,7 +21,7 @@ ORDERS = '''
 
 Two instances in each round. At the end all that was ever acknowledged is compared with the books: every order and each line of every basket,
 the units of every item, and the limits of users. *Lost*: what is not there as it was acknowledged last. *Put back*: what a failover had
-lost, and an instance wrote again; 0: the replica that was promoted had all. *Told*: of the lost, what the log or
+lost, and an instance wrote again; 0: nothing was lost that a living instance knew of. *Told*: of the lost, what the log or
 `seckill_shortage_total` tells. *Untold*: the rest, and it must be 0. –: not counted. Where nothing else is said, each master has
 one replica. Redis or Valkey writes its file without waiting for the disk.
 
@@ -30,11 +30,12 @@ LOCKS = '''
 ## Locks
 
 Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
-believed at the same time, at most; it must be shorter than the time to live. A *fence given twice* is one that two grants had; it must be 0.
+believed at the same time, at most; it must be shorter than the time to live. *Lost*: grants whose holder was told, while it believed, that a
+failover had lost them; –: not counted. A *fence given twice* is one that two grants had; it must be 0.
 
 '''
 COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold', 'commit'],
-           LOCKS: ['promise', 'attack', 'times', 'server', 'grants', 'overlap, ms', 'time to live, ms', 'fences given twice', 'commit']}
+           LOCKS: ['promise', 'attack', 'times', 'server', 'grants', 'lost', 'overlap, ms', 'time to live, ms', 'fences given twice', 'commit']}
 RUN = '- **{}**: last on {}; {}{}'
 
 
@@ -46,7 +47,7 @@ def row(line, commit):
     """Which table, and its cells."""
     head = [line['promise'], line['attack'], number(line['times']), line['server']]
     if 'grants' in line:
-        return LOCKS, head + [number(line[name]) for name in ('grants', 'overlap_ms', 'ttl_ms', 'fences_twice')] + [commit]
+        return LOCKS, head + [number(line.get(name)) for name in ('grants', 'grants_lost', 'overlap_ms', 'ttl_ms', 'fences_twice')] + [commit]
     counts = [line['acknowledged'], line['lost'], line.get('put_back'), line.get('told'), line['lost'] - line.get('told', 0)]
     return ORDERS, head + [number(count) for count in counts] + [commit]
 
@@ -58,14 +59,15 @@ def key(table, cells):
 
 def read_old(path):
     """The rows that stand in the document, by what key() says; and its runs, by server."""
-    rows, runs = {}, {}
+    rows, runs, table = {}, {}, None
     for text in path.read_text().splitlines() if path.exists() else []:
         cells = [cell.strip() for cell in text.strip('|').split('|')]
         if text.startswith('- **'):
             runs[text.split('**')[1]] = text
-        for table, columns in COLUMNS.items():
-            if text.startswith('| ') and len(cells) == len(columns) and cells != columns:
-                rows[key(table, cells)] = cells
+        if text.startswith('## '):
+            table = next(each for each in COLUMNS if text in each)
+        if text.startswith('| ') and cells != COLUMNS[table]:
+            rows[key(table, cells)] = cells
     return rows, runs
 
 

@@ -302,9 +302,13 @@ static void test_behind_an_intent(void) {
     CHECK_STR(txn_phase(&pair.replica, made[1]), "intent");
     CHECK_INT((int)others.metrics.put_back, 2); /* what was debited; nobody was told of the intents */
     txn_check_order(late, made[0], 0, "confirmed");
+    struct txn *basket = txn_same(other, made[0]);
+    CHECK_STATUS(txn_do(basket, TXN_FIND), INVENTORY_PENDING);
+    CHECK_INT(basket->transaction.state, INVENTORY_STATE_ABORTED); /* so 404, until the intent is given up */
     CHECK_INT(txns_recover(other), 2);
     shop_wait(late->shop, has_disowned, late, "they stand again");
     check_beside_intents(other, made);
+    CHECK_STATUS(txn_do(basket, TXN_FIND), INVENTORY_OK);
 }
 
 /* The intents come last: what they debited is undone. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "inventory/context.h"
 #include "inventory/test/fake_cluster.h"
@@ -67,6 +68,37 @@ static void test_one(void) {
     struct seller *other = seller_open(shop, &replica);
     check_health(other, false, "replica", "yes", "no", "noeviction");
     check_health(seller, true, "", "no", "everysec", "allkeys-lru");
+}
+
+static bool has_good_replica(void *store) {
+    return strstr(redis_command(store, "INFO", "replication", NULL), "min_slaves_good_slaves:1") != NULL;
+}
+
+/* The child that sent the replica its copy may live on for a moment, so the snapshot is asked for again. */
+static bool fails_to_save(void *store) {
+    redis_command(store, "BGSAVE", NULL);
+    return strstr(redis_command(store, "INFO", "persistence", NULL), "rdb_last_bgsave_status:err") != NULL;
+}
+
+/* Writes are refused, and the store is said to be ready all the same: docs/sell.md says so. */
+static void test_not_seen(void) {
+    struct redis_server store, replica;
+    redis_start(&store, "--save", "3600 1", "--dbfilename", "snapshot", NULL);
+    redis_start_replica(&replica, &store);
+    struct seller *seller = seller_open(shop_open(), &store);
+    item_sell(seller, "phone", INVENTORY_BATCH, 10);
+    set(&store, "min-replicas-to-write", "2");
+    CHECK(harness_wait(has_good_replica, &store, 20000));
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(seller->inventory), "NOREPLICAS");
+    check_health(seller, true, "", "yes", "no", "noeviction");
+    set(&store, "min-replicas-to-write", "0");
+    unlink(harness_format("%s/snapshot", store.dir));
+    CHECK_INT(mkdir(harness_format("%s/snapshot", store.dir), 0700), 0);
+    CHECK(harness_wait(fails_to_save, &store, 20000));
+    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
+    CHECK_HAS(inventory_last_error(seller->inventory), "MISCONF");
+    check_health(seller, true, "", "yes", "no", "noeviction");
 }
 
 /* ---- a disk that is full ---- */
@@ -279,6 +311,7 @@ int main(int argc, char **argv) {
     if (*harness_dir())
         redis_cluster_start(&cluster, MASTERS, 0);
     harness_run("one server", test_one);
+    harness_run("what is not seen", test_not_seen);
     harness_run("a disk that is full", test_disk_full);
     harness_run("a server that is too old", test_old);
     harness_run("a master that is full", test_master_full);

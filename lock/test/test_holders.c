@@ -19,14 +19,18 @@ static const int64_t MS = 1000000;
 
 /* ---- the worker ---- */
 
-/* Believes until it releases, or sees that its grant is over. One in so many holders is slow. */
-static int64_t believe(struct lock *lock, const struct lock_grant *grant, uint64_t *random,
-                       unsigned slow_in) {
+/* Believes until it releases, or sees that its grant is lost: nobody is so slow that it would be over. One in
+ * so many holders is slow. */
+static int64_t believe(struct lock *lock, const struct lock_grant *grant, uint64_t *random, unsigned slow_in,
+                       bool *lost) {
     int ms = (int)(harness_random(random) % 8);
     if (harness_random(random) % slow_in == 0)
         ms += 100 + (int)(harness_random(random) % 500);
     int64_t since_ns = lock_now_ns(lock), now_ns = since_ns, until_ns = since_ns;
-    for (; now_ns < since_ns + ms * MS && lock_remaining_ns(lock, grant) > 0; now_ns = lock_now_ns(lock)) {
+    for (*lost = false; now_ns < since_ns + ms * MS; now_ns = lock_now_ns(lock)) {
+        *lost = lock_remaining_ns(lock, grant) <= 0;
+        if (*lost)
+            break;
         until_ns = now_ns;
         usleep(500);
     }
@@ -43,10 +47,11 @@ static int run_worker(const char *url, bool anew, uint64_t random, unsigned slow
         enum lock_status status = lock_acquire_for(lock, "a", 100, &grant);
         int64_t since_ns = lock_now_ns(lock);
         if (status == LOCK_OK) {
-            int64_t until_ns = believe(lock, &grant, &random, slow_in);
+            bool lost;
+            int64_t until_ns = believe(lock, &grant, &random, slow_in, &lost);
             lock_release(lock, &grant);
-            dprintf(STDOUT_FILENO, "%llu %lld %lld\n", (unsigned long long)grant.fence, (long long)since_ns,
-                    (long long)until_ns);
+            dprintf(STDOUT_FILENO, "%llu %lld %lld %d\n", (unsigned long long)grant.fence,
+                    (long long)since_ns, (long long)until_ns, lost);
         }
         usleep((useconds_t)(harness_random(&random) % 4000));
         if (anew && harness_random(&random) % 16 == 0) {
@@ -61,6 +66,7 @@ static int run_worker(const char *url, bool anew, uint64_t random, unsigned slow
 struct belief {
     uint64_t fence;
     int64_t since_ns, until_ns;
+    bool lost; /* and the holder was told */
 };
 
 static struct belief beliefs[GRANTS_MAX];
@@ -74,6 +80,7 @@ static void read_beliefs(const struct proc *proc) {
         each->fence = strtoull(line, &at, 10);
         each->since_ns = strtoll(at, &at, 10);
         each->until_ns = strtoll(at, &at, 10);
+        each->lost = strtol(at, &at, 10) != 0;
         CHECK(at == end);
         count++;
     }
@@ -119,6 +126,13 @@ static int count_same_fences(void) {
     for (int i = 1; i < count; i++)
         same += beliefs[i - 1].fence == beliefs[i].fence;
     return same;
+}
+
+static int count_lost(void) {
+    int lost = 0;
+    for (int i = 0; i < count; i++)
+        lost += beliefs[i].lost;
+    return lost;
 }
 
 /* Of grants that began after the one before had ended, how many had a smaller fence. */
@@ -180,16 +194,17 @@ static void judge(const char *what, int faults, bool may_overlap) {
         CHECK(proc_wait(&procs[i], PATIENCE_MS, NULL));
         read_beliefs(&procs[i]);
     }
-    int overlaps = count_overlaps(&longest_ms), same = count_same_fences(), falls = count_falls();
-    printf(
-        "     %s, %d times: %d grants, %d while another believed in its own (for %lld ms at most); %d fences "
-        "given twice, %d smaller than the one before\n",
-        what, faults, count, overlaps, (long long)longest_ms, same, falls);
+    int overlaps = count_overlaps(&longest_ms), same = count_same_fences(), falls = count_falls(),
+        lost = count_lost();
+    printf("     %s, %d times: %d grants, %d of them lost while they were held, %d while another believed in "
+           "its "
+           "own (for %lld ms at most); %d fences given twice, %d smaller than the one before\n",
+           what, faults, count, lost, overlaps, (long long)longest_ms, same, falls);
     harness_evidence(may_overlap ? "two hold for less than a time to live, no fence is given twice"
                                  : "one holds, no fence is given twice",
                      what, faults, redis_name(),
-                     "\"grants\":%d,\"ttl_ms\":%d,\"overlap_ms\":%lld,\"fences_twice\":%d", count, TTL_MS,
-                     (long long)longest_ms, same);
+                     "\"grants\":%d,\"grants_lost\":%d,\"ttl_ms\":%d,\"overlap_ms\":%lld,\"fences_twice\":%d",
+                     count, lost, TTL_MS, (long long)longest_ms, same);
     CHECK(overlaps == 0 || may_overlap);
     CHECK(longest_ms < TTL_MS);
     CHECK_INT(same, 0);

@@ -1,6 +1,5 @@
 /* A failover of the store loses acknowledged orders: they are there again before anything is sold, or it is
  * told that they are not. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,147 +196,6 @@ static void a_shortage(void) {
     CHECK_HAS(proc_output(&setup.service.proc),
               harness_format("error a failover of the store lost the order %s, and its units were sold again",
                              lost));
-}
-
-static bool is_draining(void *arg) {
-    return strstr(proc_output(&((struct seckilld *)arg)->proc), "draining") != NULL;
-}
-
-/* An instance that ends in order waits until the replica has what it acknowledged, which lags. Then the
- * master dies, and nobody is left who could put anything back. */
-static void an_orderly_end(void) {
-    struct pair pair;
-    struct seckilld service, next;
-    int status;
-    pair_start(&pair);
-    seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
-    seckilld_wait_ready(&service, 200);
-    shop_put(service.port, "phone", "\"stock\":100");
-    pair_cut(&pair);
-    for (int i = 0; i < 50; i++)
-        CHECK_INT(shop_buy(service.port, "phone", "ann", 1, harness_format("k%d", i), NULL), 201);
-    proc_kill(&service.proc, SIGTERM);
-    CHECK(harness_wait(is_draining, &service, 20000));
-    CHECK(!proc_wait(&service.proc, 300, &status));
-    pair_mend(&pair);
-    CHECK(proc_wait(&service.proc, 20000, &status));
-    CHECK_INT(status, 0);
-    CHECK_INT(redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL), 0);
-    pair_fail_over(&pair);
-    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&next, 200);
-    CHECK_INT(shop_audit(next.port, "phone", "sold"), 50);
-    CHECK_INT(shop_buy(next.port, "phone", "ann", 1, "k49", NULL), 201);
-    CHECK_INT(shop_audit(next.port, "phone", "sold"), 50);
-}
-
-/* The same of a basket, which is all that this instance has acknowledged. */
-static void an_orderly_end_with_a_basket(void) {
-    struct pair pair;
-    struct seckilld first, service, next;
-    struct web_response response;
-    int status;
-    pair_start(&pair);
-    seckilld_start(&first, proxy_port(pair.front), NULL);
-    seckilld_wait_ready(&first, 200);
-    shop_put(first.port, "phone", "\"stock\":100");
-    shop_put(first.port, "lamp", "\"stock\":100");
-    CHECK_INT(seckilld_stop(&first), 0);
-    seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
-    seckilld_wait_ready(&service, 200);
-    pair_cut(&pair);
-    CHECK_INT(shop_basket(service.port, "ann", "phone:1 lamp:2", "k", &response), 201);
-    const char *basket = shop_text(&response, "basket");
-    proc_kill(&service.proc, SIGTERM);
-    CHECK(harness_wait(is_draining, &service, 20000));
-    CHECK(!proc_wait(&service.proc, 300, &status));
-    pair_mend(&pair);
-    CHECK(proc_wait(&service.proc, 20000, &status));
-    CHECK_INT(status, 0);
-    CHECK(!strstr(proc_output(&service.proc), "not all replicas have"));
-    pair_fail_over(&pair);
-    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&next, 200);
-    CHECK_INT(shop_basket_step(next.port, basket, NULL, &response), 200);
-    CHECK_STR(shop_text(&response, "state"), "confirmed");
-    CHECK_INT(shop_audit(next.port, "phone", "sold"), 1);
-    CHECK_INT(shop_audit(next.port, "lamp", "sold"), 2);
-}
-
-/* No replica gets it in time: the end is said not to be a good one, and how much it is: the order; and of the
- * basket its record and two lines. The items are of an instance that ended well. If the master dies then,
- * nobody is left who knows of the order and the basket. */
-static void a_hasty_end(void) {
-    struct pair pair;
-    struct seckilld service, next;
-    struct web_response response;
-    pair_start(&pair);
-    seckilld_start(&next, proxy_port(pair.front), NULL);
-    seckilld_wait_ready(&next, 200);
-    shop_put(next.port, "phone", "\"stock\":100");
-    shop_put(next.port, "lamp", "\"stock\":100");
-    CHECK_INT(seckilld_stop(&next), 0);
-    seckilld_start(&service, proxy_port(pair.front), "--drain", "300", NULL);
-    seckilld_wait_ready(&service, 200);
-    pair_cut(&pair);
-    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", &response), 201);
-    const char *order = shop_text(&response, "order");
-    CHECK_INT(shop_basket(service.port, "ann", "phone:1 lamp:2", "k", &response), 201);
-    const char *basket = shop_text(&response, "basket");
-    CHECK_INT(seckilld_stop(&service), 0);
-    const char *said = proc_output(&service.proc), *lacks = "not all replicas have the last ";
-    CHECK_HAS(said, " ends, and not all replicas have the last 1 orders, restocks or transfers that it ");
-    CHECK_HAS(said, " ending, and not all replicas have the last 3 steps of baskets and transfers that ");
-    CHECK(!strstr(strstr(strstr(said, lacks) + 1, lacks) + 1, lacks)); /* of the other worker nothing */
-    pair_fail_over(&pair);
-    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&next, 200);
-    CHECK_INT(shop_get(next.port, harness_format("/v1/orders/%s", order), &response), 404);
-    CHECK_INT(shop_basket_step(next.port, basket, NULL, NULL), 404);
-    CHECK_INT(shop_audit(next.port, "phone", "sold"), 0);
-    CHECK_INT(shop_audit(next.port, "phone", "shortage"), 0);
-    CHECK_INT((int)shop_metric(next.port, "seckill_unkept_total"), 0); /* nobody lived who could tell */
-}
-
-/* The replica has died, so the end waits for one: it is over once there is one. */
-static void an_orderly_end_without_a_replica(void) {
-    struct pair pair;
-    struct seckilld service, next;
-    int status;
-    pair_start(&pair);
-    seckilld_start(&service, proxy_port(pair.front), "--drain", "20000", NULL);
-    seckilld_wait_ready(&service, 200);
-    shop_put(service.port, "phone", "\"stock\":100");
-    redis_kill(&pair.replica);
-    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", NULL), 201);
-    proc_kill(&service.proc, SIGTERM);
-    CHECK(harness_wait(is_draining, &service, 20000));
-    CHECK(!proc_wait(&service.proc, 300, &status));
-    redis_restart(&pair.replica);
-    CHECK(proc_wait(&service.proc, 20000, &status));
-    CHECK_INT(status, 0);
-    CHECK(!strstr(proc_output(&service.proc), "not all replicas have"));
-    pair_fail_over(&pair);
-    seckilld_start(&next, proxy_port(pair.front), "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&next, 200);
-    CHECK_INT(shop_audit(next.port, "phone", "sold"), 1);
-}
-
-/* The master has died: the end waits for one as long as it may, and tells what is missing. */
-static void an_orderly_end_without_a_master(void) {
-    struct pair pair;
-    struct seckilld service;
-    pair_start(&pair);
-    seckilld_start(&service, proxy_port(pair.front), "--drain", "1000", NULL);
-    seckilld_wait_ready(&service, 200);
-    shop_put(service.port, "phone", "\"stock\":100");
-    pair_cut(&pair);
-    CHECK_INT(shop_buy(service.port, "phone", "ann", 1, "k", NULL), 201);
-    redis_kill(&pair.master);
-    int64_t began_ms = harness_now_ms();
-    CHECK_INT(seckilld_stop(&service), 0);
-    CHECK(harness_now_ms() - began_ms >= 1000);
-    CHECK_HAS(proc_output(&service.proc), "not all replicas have the last ");
 }
 
 /* ---- --replicas 1 below Sentinels ---- */
@@ -583,11 +441,6 @@ int main(int argc, char **argv) {
     harness_run("an unknown replica is promoted", an_unknown_replica);
     harness_run("a hold that ended", a_hold_that_ended);
     harness_run("a basket that was taken for expired", a_basket_taken_for_expired);
-    harness_run("an orderly end", an_orderly_end);
-    harness_run("an orderly end, of a basket", an_orderly_end_with_a_basket);
-    harness_run("a hasty end", a_hasty_end);
-    harness_run("an orderly end without a replica", an_orderly_end_without_a_replica);
-    harness_run("an orderly end without a master", an_orderly_end_without_a_master);
     harness_run("one replica: a death stops the sale, and it is told why", one_replica);
     harness_run("two replicas: the sale goes on without a replica", a_replica_dies);
     harness_run("two replicas: the sale goes on without the master", the_master_dies);

@@ -186,7 +186,8 @@ static const char *write_evidence(const char *server, int lost) {
     harness_evidence("none is lost", "a \xe2\x80\x93 kill", 30, server,
                      "\"acknowledged\":1234,\"lost\":%d,\"put_back\":0", lost);
     harness_evidence("one holds", "a kill", 5, server,
-                     "\"grants\":7,\"ttl_ms\":2000,\"overlap_ms\":%d,\"fences_twice\":0", lost);
+                     "\"grants\":7,\"grants_lost\":1,\"ttl_ms\":2000,\"overlap_ms\":%d,\"fences_twice\":0",
+                     lost);
     unsetenv("SECKILL_EVIDENCE");
     const char *argv[] = {"python3", "test/evidence.py", lines, document, lost ? "a_program" : NULL, NULL};
     proc_spawn(&proc, argv, NULL, harness_format("%s/evidence.log", harness_dir()));
@@ -202,8 +203,8 @@ static void evidence_is_kept(void) {
     static const char rows[] =
         "| none is lost | a \xe2\x80\x93 kill | 30 | Redis 7 | 1,234 | 2 | 0 | \xe2\x80\x93 | 2 |\n"
         "| none is lost | a \xe2\x80\x93 kill | 30 | Valkey 8 | 1,234 | 0 | 0 | \xe2\x80\x93 | 0 |\n"
-        "| one holds | a kill | 5 | Redis 7 | 7 | 2 | 2,000 | 0 |\n"
-        "| one holds | a kill | 5 | Valkey 8 | 7 | 0 | 2,000 | 0 |\n";
+        "| one holds | a kill | 5 | Redis 7 | 7 | 1 | 2 | 2,000 | 0 |\n"
+        "| one holds | a kill | 5 | Valkey 8 | 7 | 1 | 0 | 2,000 | 0 |\n";
     write_evidence("Redis 7", 3);
     write_evidence("Valkey 8", 0);
     const char *text = write_evidence("Redis 7", 2);
