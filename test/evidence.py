@@ -31,7 +31,7 @@ LOCKS = '''
 
 Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
 believed at the same time, at most; it must be shorter than the time to live. *Lost*: grants that a failover had lost
-while they were held, as their release says; –: not counted. A *fence given twice* is one that two grants had; it must be 0.
+before their time was over, as their release says; –: not counted. A *fence given twice* is one that two grants had; it must be 0.
 
 '''
 COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold', 'commit'],

@@ -45,9 +45,12 @@ static int run_worker(const char *url, bool anew, uint64_t random, unsigned slow
         int64_t since_ns = lock_now_ns(lock);
         if (status == LOCK_OK) {
             int64_t until_ns = believe(lock, &grant, &random, slow_in);
+            bool is_over =
+                lock_remaining_ns(lock, &grant) <= 0; /* by its own time: no failover has lost it */
             enum lock_status ended = lock_release(lock, &grant);
+            bool is_lost = !is_over && (ended == LOCK_LOST || ended == LOCK_NOT_OWNER);
             dprintf(STDOUT_FILENO, "%llu %lld %lld %d\n", (unsigned long long)grant.fence,
-                    (long long)since_ns, (long long)until_ns, ended == LOCK_LOST || ended == LOCK_NOT_OWNER);
+                    (long long)since_ns, (long long)until_ns, is_lost);
         }
         usleep((useconds_t)(harness_random(&random) % 4000));
         if (anew && harness_random(&random) % 16 == 0) {
@@ -62,7 +65,7 @@ static int run_worker(const char *url, bool anew, uint64_t random, unsigned slow
 struct belief {
     uint64_t fence;
     int64_t since_ns, until_ns;
-    bool lost; /* as the release said */
+    bool lost; /* as the release said, before its time was over */
 };
 
 static struct belief beliefs[GRANTS_MAX];
