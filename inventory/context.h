@@ -5,19 +5,19 @@
 
 #include "base/decimal.h"
 #include "base/metric.h"
-#include "base/redis_url.h"
+#include "base/redis/async/router.h"
+#include "base/redis/url.h"
 #include "inventory/inventory.h"
 #include "inventory/model/keys.h"
 #include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/script.h"
 
 struct inventory {
     struct inventory_config config;
     struct redis_url url;
     uv_loop_t *loop;
-    struct store *store;
+    struct router *store;
     struct inventory_metrics *metrics; /* the caller's, or own_metrics */
     struct inventory_metrics own_metrics;
     uv_timer_t tick;

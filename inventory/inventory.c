@@ -25,18 +25,19 @@ static void on_state(void *ctx, bool up) {
     lost_resolve(inventory);
 }
 
-static struct store *open_store(struct inventory *inventory) {
+static struct router *open_store(struct inventory *inventory) {
     struct servers_config config = {.loop = inventory->loop,
                                     .url = &inventory->url,
                                     .clock = inventory->config.clock,
                                     .timeout_ms = inventory->config.call_timeout_ms,
                                     .replicas = inventory->config.replicas,
+                                    .key_prefix = "seckill:",
                                     .prepare = histories_prepare,
                                     .lost = histories_lost,
                                     .prepare_ctx = inventory,
                                     .on_state = on_state,
                                     .ctx = inventory};
-    return store_open(&config, &inventory->metrics->scripts_loaded);
+    return router_open(&config, &inventory->metrics->scripts_loaded);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -113,7 +114,7 @@ static void finish_all(struct purchases *purchases) {
 void inventory_close(struct inventory *inventory) {
     if (!inventory)
         return;
-    store_close(inventory->store);
+    router_close(inventory->store);
     optimistic_close(inventory);
     work_delay_close(inventory);
     audit_close(inventory);
@@ -139,7 +140,7 @@ void inventory_close(struct inventory *inventory) {
 }
 
 bool inventory_is_up(const struct inventory *inventory) {
-    return store_is_up(inventory->store, NULL);
+    return router_is_up(inventory->store, NULL);
 }
 
 bool inventory_is_mending(const struct inventory *inventory) {
@@ -163,7 +164,7 @@ void inventory_flush(struct inventory *inventory) {
     while ((purchase = purchases_take(&inventory->again)))
         strategy_start(purchase);
     batch_flush(inventory);
-    store_flush(inventory->store);
+    router_flush(inventory->store);
 }
 
 void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase) {
@@ -175,7 +176,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     metric_add(&inventory->metrics->waiting, 1);
     if (waiting >= (uint64_t)inventory->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
-    } else if (!store_is_up(inventory->store, purchase->item)) { /* it is the tag of its keys */
+    } else if (!router_is_up(inventory->store, purchase->item)) { /* it is the tag of its keys */
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else if (!(purchase->in = items_take(&inventory->items, purchase->item))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);

@@ -5,13 +5,13 @@
 #include "inventory/context.h"
 #include "inventory/model/keys.h"
 
-extern const struct script create_script;
+extern const struct redis_script create_script;
 
 enum { CREATE_KEYS = 8, CREATE_TERMS = 6, CREATE_TERMS_SIZE = 160 };
 
 struct create_call {
     int keys, argc;
-    const char *argv[SCRIPT_ARGV + CREATE_KEYS + CREATE_TERMS]; /* for script_call() */
+    const char *argv[SCRIPT_ARGV + CREATE_KEYS + CREATE_TERMS]; /* for router_run() */
     struct sale_keys names;
     char terms[CREATE_TERMS_SIZE];
 };

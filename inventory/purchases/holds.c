@@ -9,7 +9,7 @@
 #include "inventory/store/failpoint.h"
 #include "inventory/store/status.h"
 
-static const struct script due_script = {due_lua, due_lua_sha1};
+static const struct redis_script due_script = {due_lua, due_lua_sha1};
 
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
@@ -68,7 +68,7 @@ static enum inventory_status note_reply(struct sweep *sweep, const struct redis_
 
 /* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
 static bool item_is_there(const struct sweep *sweep) {
-    return store_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
+    return router_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
 static void next_part(struct sweep *sweep) {
@@ -80,7 +80,7 @@ static void next_part(struct sweep *sweep) {
  */
 static void go_on(struct sweep *sweep) {
     sweep->at++;
-    if (store_is_up(sweep->inventory->store, NULL))
+    if (router_is_up(sweep->inventory->store, NULL))
         expire_next(sweep);
     else
         sweep_end(sweep);
@@ -97,8 +97,10 @@ static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     failpoint(sweep->inventory, "before move");
     note_sent(sweep);
-    script_callf(sweep->inventory->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
-                 due->item, due->score, next);
+    char key[DUE_KEY_SIZE];
+    due_key_make(key, sweep->part);
+    const char *argv[] = {NULL, NULL, NULL, key, due->item, due->score, next};
+    router_run(sweep->inventory->store, &due_script, 1, sizeof argv / sizeof *argv, argv, on_moved, sweep);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
@@ -141,9 +143,15 @@ static void expire_next(struct sweep *sweep) {
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     failpoint(inventory, "before expire");
     note_sent(sweep);
-    script_callf(inventory->store, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s %lld",
-                 keys.item, keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory),
-                 EXPIRE_MOST, sweep->due[sweep->at].score, (long long)sweep->now_ms);
+    char most[12], now[24];
+    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
+    snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
+    const char *argv[] = {NULL,       NULL,        NULL,
+                          keys.item,  keys.orders, keys.users,
+                          keys.holds, keys.events, inventory_events(inventory),
+                          "sweep",    most,        sweep->due[sweep->at].score,
+                          now};
+    router_run(inventory->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_expired, sweep);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -170,13 +178,15 @@ static void read_part(struct sweep *sweep) {
         next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
-    } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL)) {
+    } else if (sweep->part == KEY_PARTS || !router_is_up(sweep->inventory->store, NULL)) {
         sweep_end(sweep);
     } else {
         note_sent(sweep);
-        store_callf(sweep->inventory->store, on_due, sweep,
-                    "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT %d %d", sweep->part,
-                    (long long)sweep->now_ms, sweep->from, READ_MOST);
+        char key[DUE_KEY_SIZE];
+        due_key_make(key, sweep->part);
+        router_callf(sweep->inventory->store, key, on_due, sweep,
+                     "ZRANGEBYSCORE %s -inf %lld WITHSCORES LIMIT %d %d", key, (long long)sweep->now_ms,
+                     sweep->from, READ_MOST);
     }
 }
 

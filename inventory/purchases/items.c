@@ -9,7 +9,7 @@
 #include "inventory/store/status.h"
 #include "restock.lua.h"
 
-static const struct script restock_script = {restock_lua, restock_lua_sha1};
+static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
 
 /* A call that waits for its reply. */
 struct request {
@@ -65,7 +65,7 @@ static void ask_for_readers(struct inventory *inventory, struct item *item) {
     item->late = NULL;
     const char *argv[ITEM_ARGC];
     item_command(argv, item->keys.item);
-    store_call(inventory->store, on_item, item, ITEM_ARGC, argv);
+    router_call(inventory->store, on_item, item, ITEM_ARGC, argv);
 }
 
 static void on_item(void *ctx, const struct redis_value *value) {
@@ -83,7 +83,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
 }
 
 void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
-    if (!store_is_up(inventory->store, name)) { /* it is the tag of its keys */
+    if (!router_is_up(inventory->store, name)) { /* it is the tag of its keys */
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
@@ -130,7 +130,7 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
     request->item_fn = fn;
     create_print_terms(request->terms, item);
     create_call_make(&call, inventory, item->item, request->terms);
-    script_call(inventory->store, &create_script, call.keys, call.argc, call.argv, on_created, request);
+    router_run(inventory->store, &create_script, call.keys, call.argc, call.argv, on_created, request);
 }
 
 /* ---- restock ---- */
@@ -175,7 +175,10 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     snprintf(request->digest, sizeof request->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    script_callf(inventory->store, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s",
-                 keys.item, keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX,
-                 inventory_events(inventory));
+    char units[24], most[24];
+    snprintf(units, sizeof units, "%lld", (long long)quantity);
+    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
+    const char *argv[] = {NULL,        NULL,   NULL,  keys.item, keys.restocks,
+                          keys.events, digest, units, most,      inventory_events(inventory)};
+    router_run(inventory->store, &restock_script, 3, sizeof argv / sizeof *argv, argv, on_restocked, request);
 }

@@ -32,8 +32,9 @@ void lost_resolve(struct inventory *inventory) {
     STAILQ_CONCAT(&lost, &inventory->lost);
     for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {
         const char *orders = purchase->in->keys.orders;
-        if (store_is_up(inventory->store, orders))
-            store_callf(inventory->store, on_asked, purchase, "HGET %s %s", orders, purchase->digest);
+        if (router_is_up(inventory->store, orders))
+            router_call(inventory->store, on_asked, purchase, 3,
+                        (const char *[]){"HGET", orders, purchase->digest});
         else
             keep(purchase);
     }

@@ -9,7 +9,7 @@
 #include "inventory/store/status.h"
 #include "settle.lua.h"
 
-const struct script settle_script = {settle_lua, settle_lua_sha1};
+const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -89,7 +89,9 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
-    script_callf(inventory->store, &settle_script, on_step, call, "5 %s %s %s %s %s %s %s %s %s", keys.item,
-                 keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory), names[step],
-                 digest, arrived);
+    const char *argv[] = {NULL,        NULL,        NULL,
+                          keys.item,   keys.orders, keys.users,
+                          keys.holds,  keys.events, inventory_events(inventory),
+                          names[step], digest,      arrived};
+    router_run(inventory->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_step, call);
 }

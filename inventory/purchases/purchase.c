@@ -31,7 +31,7 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
 
 /* In which its order is. */
 static unsigned history_of(const struct inventory_purchase *purchase) {
-    return purchase->history ? purchase->history : store_history(purchase->inventory->store, purchase->item);
+    return purchase->history ? purchase->history : router_history(purchase->inventory->store, purchase->item);
 }
 
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {

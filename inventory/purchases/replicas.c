@@ -159,8 +159,8 @@ void replicas_ask_one(struct inventory *inventory, struct redis *redis) {
 }
 
 void replicas_ask(struct inventory *inventory) {
-    for (int i = 0; i < store_servers(inventory->store); i++) {
-        struct redis *redis = store_server(inventory->store, i);
+    for (int i = 0; i < router_servers(inventory->store); i++) {
+        struct redis *redis = router_server(inventory->store, i);
         if (redis && redis_is_up(redis))
             replicas_ask_one(inventory, redis);
     }

@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 
-#include "inventory/store/servers.h"
+#include "base/redis/async/router.h"
 #include "rest.lua.h"
 
-static const struct script rest_script = {rest_lua, rest_lua_sha1};
+static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};
 
 enum { BEAT_MS = 2000 };
 /* One that was silent for longer than this before the failover is not waited for. */
@@ -29,11 +29,11 @@ static void on_beat(void *ctx, const struct redis_value *value) {
 
 void rest_tick(struct inventory *inventory) {
     int64_t now_ms = inventory_now_ms(inventory);
-    if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
+    if (now_ms < inventory->beat_ms || !router_is_up(inventory->store, ALIVE))
         return;
     inventory->beat_ms = now_ms + BEAT_MS;
-    script_callf(inventory->store, &rest_script, on_beat, inventory,
-                 "2 " ALIVE " " BEATS " beat %s " QUIET_MS, inventory->id);
+    const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", inventory->id, QUIET_MS};
+    router_run(inventory->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat, inventory);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
@@ -44,8 +44,8 @@ static void on_left(void *ctx, const struct redis_value *value) {
 bool rest_leave(struct inventory *inventory) {
     if (inventory->beat_ms != INT64_MAX) {
         inventory->beat_ms = INT64_MAX;
-        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " BEATS " leave %s",
-                     inventory->id);
+        const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", inventory->id};
+        router_run(inventory->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left, inventory);
     }
     return inventory->left;
 }
@@ -69,8 +69,8 @@ void rest_tell(struct inventory *inventory, struct server *server, const char *h
                           inventory->id,
                           follows ? QUIET_MS : "0",
                           stages[stage]};
-    if (server && store_connection(inventory->store, ALIVE) == server->redis)
+    if (server && router_connection(inventory->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        script_call(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
+        router_run(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

@@ -7,7 +7,7 @@ void failpoint_write(struct inventory *inventory, const char *when, const char *
     char text[48];
     if (!config->at_failpoint)
         return;
-    store_push(inventory->store);
+    router_push(inventory->store);
     snprintf(text, sizeof text, n < 0 ? "%s %s" : "%s %s %d", when, name, n);
     config->at_failpoint(config->at_failpoint_ctx, text);
 }

@@ -24,6 +24,6 @@ int64_t store_time_ms(const struct redis_value *value) {
 }
 
 const char *inventory_last_error(const struct inventory *inventory) {
-    const char *error = store_error(inventory->store);
+    const char *error = router_error(inventory->store);
     return *error ? error : inventory->error;
 }

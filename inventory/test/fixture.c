@@ -300,7 +300,7 @@ void item_put_with(struct seller *seller, const char *item, int64_t stock, int64
 }
 
 bool seller_is_whole(void *arg) {
-    return store_is_whole(((struct seller *)arg)->inventory->store);
+    return router_is_whole(((struct seller *)arg)->inventory->store);
 }
 
 bool seller_is_not_whole(void *arg) {

@@ -187,8 +187,8 @@ static void on_journal(void *ctx, const struct redis_value *value) {
                   is_known(entry, in->items[in->at])))
         end_entry(entry);
     else
-        store_callf(in->inventory->store, on_entry_again, entry, "HGET %s %s", item_key(in, &keys),
-                    entry->field);
+        router_call(in->inventory->store, on_entry_again, entry, 3,
+                    (const char *[]){"HGET", item_key(in, &keys), entry->field});
 }
 
 /* WORD QUANTITY TRANSFER, see line.lua; a restock is only numbers. */
@@ -294,12 +294,12 @@ static void remove_doubles(struct audit_all *in) {
 /* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
  * again. */
 static void check_list(struct audit_all *in) {
-    const struct store *store = in->inventory->store;
-    bool known = store_has_map(store);
+    const struct router *store = in->inventory->store;
+    bool known = router_has_map(store);
     if (!known && inventory_now_ms(in->inventory) < in->map_until_ms)
         return;
     in->awaits_map = false;
-    if (known && store_moves(store) == in->moves) {
+    if (known && router_moves(store) == in->moves) {
         remove_doubles(in);
         in->to_compare = true;
     } else if (known && in->lists++ < LISTS_MOST) {
@@ -315,7 +315,7 @@ static void read_map(struct audit_all *in) {
     struct inventory *inventory = in->inventory;
     in->awaits_map = true;
     in->map_until_ms = inventory_now_ms(inventory) + inventory->config.call_timeout_ms + MAP_MS;
-    store_want_map(inventory->store);
+    router_want_map(inventory->store);
     check_list(in);
 }
 
@@ -335,11 +335,11 @@ static void on_keys(void *ctx, const struct redis_value *value) {
 }
 
 static void list_more(struct audit_all *in, const char *cursor) {
-    struct store *store = in->inventory->store;
-    while (in->server < store_servers(store) && !store_server(store, in->server))
+    struct router *store = in->inventory->store;
+    while (in->server < router_servers(store) && !router_server(store, in->server))
         in->server++;
-    if (in->server < store_servers(store)) {
-        redis_callf(store_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
+    if (in->server < router_servers(store)) {
+        redis_callf(router_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
                     key_before, key_after, KEYS_PAGE);
         return;
     }
@@ -348,14 +348,14 @@ static void list_more(struct audit_all *in, const char *cursor) {
 
 static void list(struct audit_all *in) {
     in->server = 0;
-    in->moves = store_moves(in->inventory->store);
+    in->moves = router_moves(in->inventory->store);
     list_more(in, "0");
 }
 
 /* ---- the call ---- */
 
 void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx) {
-    bool whole = store_is_up(inventory->store, NULL) && store_is_whole(inventory->store);
+    bool whole = router_is_up(inventory->store, NULL) && router_is_whole(inventory->store);
     struct audit_all *in = whole && !inventory->audit_all ? calloc(1, sizeof *in) : NULL;
     if (!in) {
         fn(ctx, whole ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE, NULL);
@@ -365,7 +365,7 @@ void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn
     in->fn = fn;
     in->ctx = ctx;
     inventory->audit_all = in;
-    in->moves = store_moves(inventory->store) - 1; /* another number: so the first list is begun */
+    in->moves = router_moves(inventory->store) - 1; /* another number: so the first list is begun */
     read_map(in);
 }
 

@@ -15,12 +15,12 @@
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 
-static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
+static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
 /* Heartbeats for each telling again. */
 enum { AGAIN_EACH = 10 };
 
-#define KEYS "2 seckill:{baskets}:lock seckill:{baskets}:instances"
+#define KEYS "seckill:{baskets}:lock", "seckill:{baskets}:instances"
 
 struct call {
     struct inventory *inventory;
@@ -60,7 +60,7 @@ static void tell(struct inventory *inventory, unsigned number, uint64_t epoch) {
 static bool is_gone(const struct inventory *inventory, unsigned number) {
     struct journal_keys keys;
     journal_keys_make(&keys, number);
-    return inventory->journal_parts[number].lost && !store_is_up(inventory->store, keys.epoch);
+    return inventory->journal_parts[number].lost && !router_is_up(inventory->store, keys.epoch);
 }
 
 /* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
@@ -117,23 +117,30 @@ static struct call *call_new(struct inventory *inventory, uint64_t own, inventor
 void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
                                     inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = call_new(inventory, heartbeat->epoch, fn, ctx);
+    char epoch[24], quiet[24], fresh[24], rewrite[24];
+    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
+    snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
+    snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
+    snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
+    const char *argv[] = {
+        NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
+        quiet, fresh, rewrite};
     if (call)
-        script_callf(inventory->store, &epoch_script, on_reply, call,
-                     KEYS " heartbeat %s %llu %s %lld %lld %lld", heartbeat->instance,
-                     (unsigned long long)heartbeat->epoch, heartbeat->lock, (long long)heartbeat->quiet_ms,
-                     (long long)heartbeat->fresh_ms, (long long)heartbeat->rewrite_ms);
+        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
 }
 
 void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
                                  void *ctx) {
     struct call *call = call_new(inventory, 0, fn, ctx);
+    const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
     if (call)
-        script_callf(inventory->store, &epoch_script, on_reply, call, KEYS " switch %s", lock);
+        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
 }
 
 void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
                                 inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = call_new(inventory, 0, fn, ctx);
+    const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
     if (call)
-        script_callf(inventory->store, &epoch_script, on_reply, call, KEYS " leave %s", instance);
+        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
 }

@@ -10,7 +10,7 @@
 #include "inventory/store/status.h"
 #include "journal.lua.h"
 
-static const struct script journal_script = {journal_lua, journal_lua_sha1};
+static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};
 
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
@@ -117,7 +117,7 @@ void journal_ask(struct inventory *inventory, const struct inventory_transaction
     struct journal_keys keys;
     journal_keys_make(&keys, key_part(transaction->id));
     journal_field(field, transaction);
-    store_callf(inventory->store, fn, ctx, "HGET %s %s", keys.journal, field);
+    router_callf(inventory->store, keys.journal, fn, ctx, "HGET %s %s", keys.journal, field);
 }
 
 void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
@@ -137,8 +137,9 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
     if (transaction->locked && inventory->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
-    script_callf(inventory->store, &journal_script, fn, ctx, "3 %s %s %s move %s %s %s %s %s", keys.journal,
-                 keys.open, keys.epoch, field, from, record, due, epoch);
+    const char *argv[] = {NULL,   NULL,  NULL, keys.journal, keys.open, keys.epoch,
+                          "move", field, from, record,       due,       epoch};
+    router_run(inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 void journal_keep(struct inventory *inventory, const struct inventory_transaction *transaction,
@@ -169,9 +170,12 @@ void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t ep
                          void *ctx) {
     struct journal_keys keys;
     journal_keys_make(&keys, part);
-    script_callf(inventory->store, &journal_script, fn, ctx, "3 %s %s %s raise %llu %s", keys.journal,
-                 keys.open, keys.epoch, (unsigned long long)epoch,
-                 store_is_one(inventory->store) ? "no" : "yes");
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)epoch);
+    const char *argv[] = {NULL,         NULL,      NULL,
+                          keys.journal, keys.open, keys.epoch,
+                          "raise",      number,    router_is_one(inventory->store) ? "no" : "yes"};
+    router_run(inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 /* ---- find ---- */
@@ -232,9 +236,15 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
 static void claim_part(struct claim *claim) {
     int64_t now_ms = clock_wall_ms(claim->inventory->config.clock);
     claim->sent_ms = clock_mono_ms(claim->inventory->config.clock);
-    script_callf(claim->inventory->store, &journal_script, on_claimed, claim, "3 %s %s %s claim %lld %lld %d",
-                 claim->part.journal, claim->part.open, claim->part.epoch, (long long)now_ms,
-                 (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
+    char now[24], until[24], most[12];
+    snprintf(now, sizeof now, "%lld", (long long)now_ms);
+    snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim->claim_ms));
+    snprintf(most, sizeof most, "%d", (int)(claim->most - claim->count));
+    const char *argv[] = {
+        NULL, NULL,  NULL, claim->part.journal, claim->part.open, claim->part.epoch, "claim",
+        now,  until, most};
+    router_run(claim->inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, on_claimed,
+               claim);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -252,7 +262,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
 static void claim_next(struct claim *claim) {
     struct inventory *inventory = claim->inventory;
     if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(inventory) ||
-        !store_is_up(inventory->store, NULL)) {
+        !router_is_up(inventory->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->transactions,
                   claim->count);
         free(claim);
@@ -261,8 +271,8 @@ static void claim_next(struct claim *claim) {
     claim->asked++;
     journal_keys_make(&claim->part, inventory->claim_part++ % KEY_PARTS);
     claim->sent_ms = clock_mono_ms(inventory->config.clock);
-    store_callf(inventory->store, on_due, claim, "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
-                (long long)clock_wall_ms(inventory->config.clock));
+    router_callf(inventory->store, claim->part.open, on_due, claim, "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1",
+                 claim->part.open, (long long)clock_wall_ms(inventory->config.clock));
 }
 
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,

@@ -86,7 +86,7 @@ void transaction_lost(struct transaction_run *run) {
 
 void transaction_tick(struct inventory *inventory, bool all) {
     int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    bool up = !all && store_is_up(inventory->store, NULL);
+    bool up = !all && router_is_up(inventory->store, NULL);
     struct transaction_run *list = inventory->lost_transactions;
     inventory->lost_transactions = NULL;
     while (list) {
@@ -381,7 +381,7 @@ static void on_items_read_first(struct transaction_run *run) {
 /* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
  * are there then, so this read need not refuse older fencing tokens. */
 static void by_steps(struct transaction_run *run) {
-    bool at_once = store_is_one(run->inventory->store);
+    bool at_once = router_is_one(run->inventory->store);
     lines_read(run, false, at_once ? on_items_read : on_items_read_first);
     if (at_once) {
         run->pending++;
@@ -455,7 +455,7 @@ void transaction_begin(struct inventory *inventory, struct inventory_transaction
     transaction->aborted_ns = 0;
     lines_make_parts(run);
     metric_add(&inventory->metrics->waiting, 1);
-    if (!store_is_up(inventory->store, NULL))
+    if (!router_is_up(inventory->store, NULL))
         transaction_finish(run, INVENTORY_UNAVAILABLE);
     else if (make)
         make(run);
