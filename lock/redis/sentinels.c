@@ -40,9 +40,8 @@ static void question_hear(struct question *question, redisContext *sentinel, int
     redisReply *master =
         state ? question_ask(sentinel, question->url, until_ns, "GET-MASTER-ADDR-BY-NAME") : NULL;
     redis_vote_read_state(&question->vote, redis_value_of(state));
-    const char *why = master ? redis_vote_read_master(&question->vote, redis_value_of(master))
-                             : "a Sentinel does not answer";
-    snprintf(question->why, sizeof question->why, "%s", why ? why : "");
+    const char *why = master ? redis_vote_read_master(&question->vote, redis_value_of(master)) : "no answer";
+    snprintf(question->why, sizeof question->why, why ? "Sentinel: %s" : "%s", why ? why : "");
     freeReplyObject(master);
     freeReplyObject(state);
 }
