@@ -7,6 +7,7 @@
 #include "due.lua.h"
 #include "inventory/purchases/due.h"
 #include "inventory/store/failpoint.h"
+#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 
 static const struct script due_script = {due_lua, due_lua_sha1};
@@ -18,14 +19,14 @@ enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 /* Less than half of the grace, so calls that are sent twice in the grace meet every stall that matters. */
 enum { SLOW_MS = 200 };
 
-void expiry_note_call(struct inventory *inventory, int64_t sent_ms) {
-    int64_t now_ms = inventory_now_ms(inventory);
+void expiry_note_call(struct purchases *purchases, int64_t sent_ms) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms - sent_ms > SLOW_MS)
-        inventory->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
+        purchases->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
 }
 
-bool expiry_rests(const struct inventory *inventory) {
-    return inventory_now_ms(inventory) < inventory->rest_until_ms;
+bool expiry_rests(const struct purchases *purchases) {
+    return shared_now_ms(purchases->shared) < purchases->rest_until_ms;
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -36,7 +37,7 @@ struct due {
 };
 
 struct sweep {
-    struct inventory *inventory;
+    struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
     unsigned part;
@@ -52,23 +53,24 @@ static void read_part(struct sweep *sweep);
 static void expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
-    sweep->inventory->sweeping = false;
+    sweep->purchases->sweeping = false;
     free(sweep);
 }
 
 /* Any of the calls may be the one that meets a stall. */
 static void note_sent(struct sweep *sweep) {
-    sweep->sent_ms = inventory_now_ms(sweep->inventory);
+    sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
 }
 
 static enum inventory_status note_reply(struct sweep *sweep, const struct redis_value *value) {
-    expiry_note_call(sweep->inventory, sweep->sent_ms);
-    return store_status(sweep->inventory, value);
+    expiry_note_call(sweep->purchases, sweep->sent_ms);
+    return store_status(sweep->purchases->shared, value);
 }
 
 /* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
 static bool item_is_there(const struct sweep *sweep) {
-    return store_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
+    return store_is_up(sweep->purchases->shared->store,
+                       sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
 static void next_part(struct sweep *sweep) {
@@ -80,7 +82,7 @@ static void next_part(struct sweep *sweep) {
  */
 static void go_on(struct sweep *sweep) {
     sweep->at++;
-    if (store_is_up(sweep->inventory->store, NULL))
+    if (store_is_up(sweep->purchases->shared->store, NULL))
         expire_next(sweep);
     else
         sweep_end(sweep);
@@ -95,10 +97,10 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 /* Moves the entry to its item's next hold; "": the item has none, and the entry is removed. */
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
-    failpoint(sweep->inventory, "before move");
+    failpoint(sweep->purchases->shared, "before move");
     note_sent(sweep);
-    script_callf(sweep->inventory->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s", sweep->part,
-                 due->item, due->score, next);
+    script_callf(sweep->purchases->shared->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s",
+                 sweep->part, due->item, due->score, next);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
@@ -112,7 +114,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
         return;
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-    metric_add(&sweep->inventory->metrics->expired, (uint64_t)expired);
+    metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST) {
         sweep->more = true; /* after the holds of other items */
         go_on(sweep);
@@ -124,7 +126,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
 }
 
 static void expire_next(struct sweep *sweep) {
-    struct inventory *inventory = sweep->inventory;
+    struct purchases *purchases = sweep->purchases;
     while (sweep->at < sweep->count && !item_is_there(sweep))
         sweep->at++;
     if (sweep->at == sweep->count) {
@@ -139,11 +141,12 @@ static void expire_next(struct sweep *sweep) {
     }
     struct sale_keys keys;
     sale_keys_make(&keys, sweep->due[sweep->at].item);
-    failpoint(inventory, "before expire");
+    failpoint(purchases->shared, "before expire");
     note_sent(sweep);
-    script_callf(inventory->store, &settle_script, on_expired, sweep, "5 %s %s %s %s %s %s sweep %d %s %lld",
-                 keys.item, keys.orders, keys.users, keys.holds, keys.events, inventory_events(inventory),
-                 EXPIRE_MOST, sweep->due[sweep->at].score, (long long)sweep->now_ms);
+    script_callf(purchases->shared->store, &settle_script, on_expired, sweep,
+                 "5 %s %s %s %s %s %s sweep %d %s %lld", keys.item, keys.orders, keys.users, keys.holds,
+                 keys.events, shared_events(purchases->shared), EXPIRE_MOST, sweep->due[sweep->at].score,
+                 (long long)sweep->now_ms);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -166,15 +169,15 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    while (sweep->part < KEY_PARTS && !due_is_up(sweep->inventory->store, sweep->part))
+    while (sweep->part < KEY_PARTS && !due_is_up(sweep->purchases->shared->store, sweep->part))
         next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
-    } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->inventory->store, NULL)) {
+    } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->purchases->shared->store, NULL)) {
         sweep_end(sweep);
     } else {
         note_sent(sweep);
-        store_callf(sweep->inventory->store, on_due, sweep,
+        store_callf(sweep->purchases->shared->store, on_due, sweep,
                     "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT %d %d", sweep->part,
                     (long long)sweep->now_ms, sweep->from, READ_MOST);
     }
@@ -182,8 +185,8 @@ static void read_part(struct sweep *sweep) {
 
 static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
-    expiry_note_call(sweep->inventory, sweep->sent_ms);
-    if (status != INVENTORY_OK || expiry_rests(sweep->inventory)) {
+    expiry_note_call(sweep->purchases, sweep->sent_ms);
+    if (status != INVENTORY_OK || expiry_rests(sweep->purchases)) {
         sweep_end(sweep);
         return;
     }
@@ -196,20 +199,16 @@ static void begin(struct sweep *sweep) {
     sweep->from = 0;
     sweep->more = false;
     note_sent(sweep);
-    inventory_time_read(sweep->inventory, on_time, sweep);
+    store_time_read(sweep->purchases->shared, on_time, sweep);
 }
 
-void inventory_sweep(struct inventory *inventory) {
-    if (inventory->sweeping || expiry_rests(inventory))
+void purchases_sweep(struct purchases *purchases) {
+    if (purchases->sweeping || expiry_rests(purchases))
         return;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)
         return;
-    inventory->sweeping = true;
-    sweep->inventory = inventory;
+    purchases->sweeping = true;
+    sweep->purchases = purchases;
     begin(sweep);
-}
-
-bool inventory_is_sweeping(const struct inventory *inventory) {
-    return inventory->sweeping;
 }

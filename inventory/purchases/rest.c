@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "inventory/purchases/putback.h"
+#include "inventory/store/script.h"
 #include "inventory/store/servers.h"
 #include "rest.lua.h"
 
@@ -19,38 +21,38 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
 static void on_beat(void *ctx, const struct redis_value *value) {
-    struct inventory *inventory = ctx;
+    struct purchases *purchases = ctx;
     if (!value || redis_value_count(value) != 2)
         return;
-    if (inventory->beaten_ms > redis_value_integer(redis_value_at(value, 1), 0) + RECEIPTS_COVERED_SHORT_MS)
-        metric_add(&inventory->metrics->unkept, 1);
-    inventory->beaten_ms = redis_value_integer(redis_value_at(value, 0), 0);
+    if (purchases->beaten_ms > redis_value_integer(redis_value_at(value, 1), 0) + RECEIPTS_COVERED_SHORT_MS)
+        metric_add(&purchases->shared->metrics->unkept, 1);
+    purchases->beaten_ms = redis_value_integer(redis_value_at(value, 0), 0);
 }
 
-void rest_tick(struct inventory *inventory) {
-    int64_t now_ms = inventory_now_ms(inventory);
-    if (now_ms < inventory->beat_ms || !store_is_up(inventory->store, ALIVE))
+void rest_tick(struct purchases *purchases) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
+    if (now_ms < purchases->beat_ms || !store_is_up(purchases->shared->store, ALIVE))
         return;
-    inventory->beat_ms = now_ms + BEAT_MS;
-    script_callf(inventory->store, &rest_script, on_beat, inventory,
-                 "2 " ALIVE " " BEATS " beat %s " QUIET_MS, inventory->id);
+    purchases->beat_ms = now_ms + BEAT_MS;
+    script_callf(purchases->shared->store, &rest_script, on_beat, purchases,
+                 "2 " ALIVE " " BEATS " beat %s " QUIET_MS, purchases->id);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
     (void)value;
-    ((struct inventory *)ctx)->left = true;
+    ((struct purchases *)ctx)->left = true;
 }
 
-bool rest_leave(struct inventory *inventory) {
-    if (inventory->beat_ms != INT64_MAX) {
-        inventory->beat_ms = INT64_MAX;
-        script_callf(inventory->store, &rest_script, on_left, inventory, "2 " ALIVE " " BEATS " leave %s",
-                     inventory->id);
+bool rest_leave(struct purchases *purchases) {
+    if (purchases->beat_ms != INT64_MAX) {
+        purchases->beat_ms = INT64_MAX;
+        script_callf(purchases->shared->store, &rest_script, on_left, purchases,
+                     "2 " ALIVE " " BEATS " leave %s", purchases->id);
     }
-    return inventory->left;
+    return purchases->left;
 }
 
-void rest_tell(struct inventory *inventory, struct server *server, const char *history, bool follows,
+void rest_tell(struct purchases *purchases, struct server *server, const char *history, bool follows,
                enum rest_stage stage, redis_reply_fn *fn, void *ctx) {
     static const char *const stages[] = {
         [REST_SHOWING] = "showing", [REST_AGAIN] = "again", [REST_DONE] = "done"};
@@ -66,11 +68,11 @@ void rest_tell(struct inventory *inventory, struct server *server, const char *h
                           keys[2],
                           keys[3],
                           "shown",
-                          inventory->id,
+                          purchases->id,
                           follows ? QUIET_MS : "0",
                           stages[stage]};
-    if (server && store_connection(inventory->store, ALIVE) == server->redis)
+    if (server && store_connection(purchases->shared->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        script_call(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
+        script_call(purchases->shared->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
