@@ -69,7 +69,7 @@ void purchase_keep_due(struct purchases *purchases, const char *item, int64_t du
     putback_keep_due(purchases, item, due_ms);
 }
 
-void purchase_goes_over(struct inventory_purchase *purchase, const struct redis *redis) {
+void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis) {
     purchase->history =
         redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
 }

@@ -1,4 +1,4 @@
-/* What a reply of the store means. */
+/* What a reply of the store means, and what an inventory asks the store about itself. */
 #ifndef INVENTORY_STORE_STATUS_H
 #define INVENTORY_STORE_STATUS_H
 

@@ -149,7 +149,7 @@ void client_read_over(struct inventory_purchase *purchase, struct store *store, 
                                  .next = next,
                                  .begun_as = strategy,
                                  .fenced = locked && purchase->token.fence > 0};
-    purchase_goes_over(purchase, redis);
+    purchase_set_connection(purchase, redis);
     purchase->sent_ms = clock_wall_ms(purchase->purchases->shared->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
         fenced_send_read(purchase, on_fenced);
