@@ -54,10 +54,11 @@ static void on_tick(uv_timer_t *timer) {
     disown_tick(&inventory->transactions);
 }
 
-static struct store *open_store(struct inventory *inventory) {
+static struct router *open_store(struct inventory *inventory) {
     const struct shared *shared = &inventory->shared;
     struct servers_config config = {.loop = shared->loop,
                                     .url = &shared->url,
+                                    .key_prefix = "seckill:",
                                     .clock = shared->config.clock,
                                     .timeout_ms = shared->config.call_timeout_ms,
                                     .replicas = shared->config.replicas,
@@ -66,7 +67,7 @@ static struct store *open_store(struct inventory *inventory) {
                                     .prepare_ctx = &inventory->purchases,
                                     .on_state = on_state,
                                     .ctx = inventory};
-    return store_open(&config, &shared->metrics->scripts_loaded);
+    return router_open(&config, &shared->metrics->scripts_loaded);
 }
 
 static bool open_layers(struct inventory *inventory) {
@@ -133,7 +134,7 @@ static void close_timer(struct inventory *inventory, uv_timer_t *timer) {
 void inventory_close(struct inventory *inventory) {
     if (!inventory)
         return;
-    store_close(inventory->shared.store);
+    router_close(inventory->shared.store);
     optimistic_close(&inventory->strategies);
     work_delay_end(&inventory->work_delay);
     audit_close(&inventory->purchases);
@@ -165,7 +166,7 @@ const struct inventory_metrics *inventory_metrics_read(const struct inventory *i
 /* ---- the store ---- */
 
 bool inventory_is_up(const struct inventory *inventory) {
-    return store_is_up(inventory->shared.store, NULL);
+    return router_is_up(inventory->shared.store, NULL);
 }
 
 const char *inventory_last_error(const struct inventory *inventory) {
@@ -187,7 +188,7 @@ void inventory_flush(struct inventory *inventory) {
     while ((purchase = purchase_queue_take(&inventory->purchases.again)))
         strategy_start(purchase);
     batch_flush(&inventory->strategies);
-    store_flush(inventory->shared.store);
+    router_flush(inventory->shared.store);
 }
 
 void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase) {
@@ -201,7 +202,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     metric_add(&shared->metrics->waiting, 1);
     if (waiting >= (uint64_t)shared->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
-    } else if (!store_is_up(shared->store, purchase->item)) { /* it is the tag of its keys */
+    } else if (!router_is_up(shared->store, purchase->item)) { /* it is the tag of its keys */
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else if (!(purchase->in = items_take(&inventory->purchases.items, purchase->item))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 #include "base/version.h"
 #include "service/log.h"
 #include "service/spelling.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 #include "base/version.h"
 #include "service/admin_token.h"
 #include "service/log.h"

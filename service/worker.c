@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 #include "service/api/handlers.h"
 #include "service/api/problem.h"
 #include "service/failpoint.h"

@@ -1,12 +1,13 @@
-/* What a cluster, or an operator, tells of servers: CLUSTER SLOTS, redirections, URLs. What is read of it is
- * whole and can be used; what is not leaves everything as it was. */
+/* What a cluster, or an operator, tells of servers: CLUSTER SLOTS, the replies of a Sentinel, redirections,
+ * URLs. What is read of it is whole and can be used; what is not leaves everything as it was. */
 #include <hiredis/hiredis.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis_slots.h"
-#include "base/redis_url.h"
+#include "base/redis/election.h"
+#include "base/redis/redirect.h"
+#include "base/redis/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,7 +33,16 @@ struct tree {
     int count;
     redisReply replies[REPLIES_MAX];
     redisReply *elements[REPLIES_MAX][WIDTH_MAX];
+    size_t used;
+    char texts[REPLIES_MAX * 1024]; /* hiredis ends each text in NUL */
 };
+
+static void tree_begin(struct tree *tree, const uint8_t *data, size_t size) {
+    tree->data = data;
+    tree->size = size;
+    tree->count = 0;
+    tree->used = 0;
+}
 
 static unsigned take(struct tree *tree) {
     if (tree->size == 0)
@@ -62,7 +72,10 @@ static redisReply *grow(struct tree *tree, int depth) {
         size_t length = (size_t)(what / 4) * (what & 128 ? 16 : 1);
         reply->type = REDIS_REPLY_STRING;
         reply->len = length < tree->size ? length : tree->size;
-        reply->str = (char *)tree->data;
+        reply->str = tree->texts + tree->used;
+        memcpy(reply->str, tree->data, reply->len);
+        reply->str[reply->len] = '\0';
+        tree->used += reply->len + 1;
         tree->data += reply->len;
         tree->size -= reply->len;
     }
@@ -72,9 +85,9 @@ static redisReply *grow(struct tree *tree, int depth) {
 static void read_slots(const uint8_t *data, size_t size) {
     static struct tree tree;
     static struct redis_slots slots;
-    tree = (struct tree){.data = data, .size = size};
+    tree_begin(&tree, data, size);
     slots.masters = -7;
-    if (!redis_slots_read(&slots, grow(&tree, 0), "asked")) {
+    if (!redis_slots_read(&slots, redis_value_of(grow(&tree, 0)), "asked")) {
         must(slots.masters == -7);
         return;
     }
@@ -88,14 +101,28 @@ static void read_slots(const uint8_t *data, size_t size) {
 /* ---- texts ---- */
 
 static void read_redirect(const char *text) {
-    struct redis_address address = {.port = -7};
-    int slot = -7;
-    if (redis_redirect_read(text, "asked", &slot, &address) == REDIS_NO_REDIRECT) {
-        must(slot == -7 && address.port == -7);
+    struct redis_redirect redirect = {.slot = -7, .to.port = -7};
+    enum redis_meaning meaning = redis_error_read(text, "asked", &redirect);
+    if (meaning != REDIS_MOVED && meaning != REDIS_ASK) {
+        must(redirect.slot == -7 && redirect.to.port == -7);
         return;
     }
-    must(slot >= 0 && slot < REDIS_SLOTS && !redis_error_is_passing(text));
-    must_be_address(&address);
+    must(redirect.slot >= 0 && redirect.slot < REDIS_SLOTS);
+    must_be_address(&redirect.to);
+}
+
+/* The two replies of a Sentinel. */
+static void read_vote(const uint8_t *data, size_t size) {
+    static struct tree tree;
+    struct redis_vote vote = {.master.port = -7};
+    tree_begin(&tree, data, size);
+    redis_vote_read_state(&vote, redis_value_of(grow(&tree, 0)));
+    if (vote.leaving.port)
+        must_be_address(&vote.leaving);
+    if (redis_vote_read_master(&vote, redis_value_of(grow(&tree, 0))))
+        must(vote.master.port == -7);
+    else
+        must_be_address(&vote.master);
 }
 
 /* The printed URL names the same servers. */
@@ -128,6 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(text, data, size);
     text[size] = '\0';
     read_slots(data, size);
+    read_vote(data, size);
     read_redirect(text);
     read_url(text);
     must(redis_slot(text, size) >= 0 && redis_slot(text, size) < REDIS_SLOTS);

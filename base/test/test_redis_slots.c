@@ -1,5 +1,5 @@
 /* Slots of keys, and what a cluster says of them. */
-#include "base/redis_slots.h"
+#include "base/redis/slots.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static redisReply *reply_of(const char *text) {
 
 static bool read_slots(struct redis_slots *slots, const char *text) {
     redisReply *reply = reply_of(text);
-    bool good = redis_slots_read(slots, reply, "asked");
+    bool good = redis_slots_read(slots, redis_value_of(reply), "asked");
     freeReplyObject(reply);
     return good;
 }
@@ -119,56 +119,11 @@ static void test_too_many(void) {
     CHECK_STR(owner(&slots, REDIS_MASTERS_MAX), "nobody");
 }
 
-static void test_redirects(void) {
-    static const struct {
-        const char *error;
-        enum redis_redirect want;
-        int slot;
-        const char *host;
-        int port;
-    } cases[] = {
-        {"MOVED 3999 127.0.0.1:6381", REDIS_MOVED, 3999, "127.0.0.1", 6381},
-        {"ASK 0 127.0.0.1:6381", REDIS_ASK, 0, "127.0.0.1", 6381},
-        {"MOVED 16383 fe80::1:6381", REDIS_MOVED, 16383, "fe80::1", 6381},
-        {"MOVED 1 shop.example:6381", REDIS_MOVED, 1, "shop.example", 6381},
-        {"MOVED 1 :6381", REDIS_MOVED, 1, "asked", 6381},
-        {"MOVED 16384 h:1", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED -1 h:1", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 ?:1", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 h:0", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 h:65536", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 h:1x", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 h h:1", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1 h", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED 1", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED ", REDIS_NO_REDIRECT, 0, "", 0},
-        {"MOVED", REDIS_NO_REDIRECT, 0, "", 0},
-        {"ASKING", REDIS_NO_REDIRECT, 0, "", 0},
-        {"", REDIS_NO_REDIRECT, 0, "", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct redis_address address = {.port = 77};
-        int slot = 77;
-        if (redis_redirect_read(cases[i].error, "asked", &slot, &address) != cases[i].want)
-            FAIL("\"%s\" is read wrongly", cases[i].error);
-        bool redirect = cases[i].want != REDIS_NO_REDIRECT;
-        CHECK_INT(slot, redirect ? cases[i].slot : 77);
-        CHECK_INT(address.port, redirect ? cases[i].port : 77);
-        CHECK_STR(address.host, cases[i].host);
-    }
-    CHECK(redis_error_is_passing("TRYAGAIN Multiple keys request during rehashing of slot"));
-    CHECK(redis_error_is_passing("CLUSTERDOWN Hash slot not served"));
-    CHECK(redis_error_is_passing("LOADING Redis is loading the dataset in memory"));
-    CHECK(!redis_error_is_passing("ERR unknown command"));
-    CHECK(!redis_error_is_passing("MOVED 1 h:1"));
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("slots of keys", test_slots);
     harness_run("a map", test_map);
     harness_run("maps that make no sense", test_garbage);
     harness_run("more masters than there is room for", test_too_many);
-    harness_run("redirections", test_redirects);
     return harness_finish();
 }

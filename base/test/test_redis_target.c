@@ -1,5 +1,5 @@
 /* URLs of stores. */
-#include "base/redis_target.h"
+#include "base/redis/url.h"
 
 #include <stdio.h>
 #include <string.h>

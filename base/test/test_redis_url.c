@@ -1,5 +1,5 @@
 /* URLs of Sentinels and clusters; those of one server are in test_redis_target.c. */
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 
 #include <stdio.h>
 #include <string.h>

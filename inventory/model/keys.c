@@ -21,6 +21,10 @@ void sale_keys_make(struct sale_keys *keys, const char *item) {
     snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
 }
 
+void due_key_make(char key[DUE_KEY_SIZE], unsigned part) {
+    snprintf(key, DUE_KEY_SIZE, "seckill:{due:%u}", part);
+}
+
 void journal_keys_make(struct journal_keys *keys, unsigned part) {
     snprintf(keys->journal, sizeof keys->journal, "seckill:{baskets:%u}:journal", part);
     snprintf(keys->open, sizeof keys->open, "seckill:{baskets:%u}:open", part);

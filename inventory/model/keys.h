@@ -33,6 +33,8 @@ struct journal_keys {
 void journal_keys_make(struct journal_keys *keys, unsigned part);
 
 /* A part of the index of due times, of KEY_PARTS; see due.h. */
-#define DUE_KEY "seckill:{due:%u}"
+enum { DUE_KEY_SIZE = 24 };
+
+void due_key_make(char key[DUE_KEY_SIZE], unsigned part);
 
 #endif

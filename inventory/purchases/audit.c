@@ -76,13 +76,13 @@ static void answer(struct purchases *purchases, struct audit_run *run, enum inve
 /* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
 static void abandon(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
-    struct store *store = audits->store;
+    struct router *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
     STAILQ_CONCAT(&runs, &audits->runs);
     audits->running = false;
     audits->store = NULL;
     uv_timer_stop(&audits->pause);
-    store_close(store);
+    router_close(store);
     for (struct audit_run *run; (run = STAILQ_FIRST(&runs));) {
         STAILQ_REMOVE_HEAD(&runs, next);
         answer(purchases, run, INVENTORY_UNAVAILABLE);
@@ -95,7 +95,7 @@ static void on_reply(void *ctx, const struct redis_value *value);
 
 /* Whether this error means that the item must be read from the beginning. */
 static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
-    run->moved |= store_note(audits->store, run->redis, error) != STORE_STAYS;
+    run->moved |= router_note(audits->store, run->redis, error) != ROUTER_STAYS;
 }
 
 static void ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
@@ -138,7 +138,7 @@ static void begin(struct audit_run *run) {
 
 static void ask(struct purchases *purchases) {
     struct audit_run *run = STAILQ_FIRST(&purchases->audits.runs);
-    struct redis *redis = store_connection(purchases->audits.store, run->keys.item);
+    struct redis *redis = router_connection(purchases->audits.store, run->keys.item);
     if (redis != run->redis)
         begin(run);
     if (run->stage == STAGE_QUEUED)
@@ -312,11 +312,11 @@ static void start(struct purchases *purchases) {
         return;
     if (!audits->store) {
         audits->asked_ms = shared_now_ms(purchases->shared);
-        audits->store = store_open_another(purchases->shared->store, on_state, purchases);
+        audits->store = router_open_another(purchases->shared->store, on_state, purchases);
     }
     if (!audits->store) {
         abandon(purchases);
-    } else if (store_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
+    } else if (router_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
         audits->asked_ms = shared_now_ms(purchases->shared);
         ask(purchases);
@@ -366,7 +366,7 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
 static bool is_in_vain(const struct purchases *purchases, const char *name) {
     int64_t since_ms = shared_now_ms(purchases->shared) - purchases->audits.asked_ms;
     return since_ms > purchases->shared->config.call_timeout_ms ||
-           (store_is_one(purchases->shared->store) && store_is_gone(purchases->shared->store, name));
+           (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, name));
 }
 
 void audit_init(struct purchases *purchases) {
@@ -380,7 +380,7 @@ void audit_tick(struct purchases *purchases) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!store_is_up(audits->store, first->name) && is_in_vain(purchases, first->name)))
+    if (!first || (!router_is_up(audits->store, first->name) && is_in_vain(purchases, first->name)))
         abandon(purchases);
     else
         start(purchases);

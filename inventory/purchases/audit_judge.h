@@ -2,8 +2,8 @@
 #ifndef INVENTORY_PURCHASES_AUDIT_JUDGE_H
 #define INVENTORY_PURCHASES_AUDIT_JUDGE_H
 
+#include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
-#include "inventory/store/redis.h"
 
 /* What is read at one moment. */
 struct audit_moment {

@@ -19,19 +19,19 @@
 #ifndef INVENTORY_PURCHASES_DUE_H
 #define INVENTORY_PURCHASES_DUE_H
 
+#include "base/redis/async/router.h"
 #include "inventory/model/keys.h"
-#include "inventory/store/store.h"
 
-/* Enters the item in the index for `due_ms` or later, as store_call() does. Before an item's first hold: the
+/* Enters the item in the index for `due_ms` or later, as router_call() does. Before an item's first hold: the
  * reply must be there before the hold is written. */
-void due_enter_first(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+void due_enter_first(struct router *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 /* The same right before a hold that ends at `due_ms`. */
-void due_touch(struct store *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
+void due_touch(struct router *store, const char *item, int64_t due_ms, redis_reply_fn *fn, void *ctx);
 
 /* Whether the server that has this part of the index can be sent calls. */
-bool due_is_up(struct store *store, unsigned part);
+bool due_is_up(struct router *store, unsigned part);
 
 /* Enters an item that has holds, unless it is there. Not waited for. */
-void due_mend(struct store *store, const char *item);
+void due_mend(struct router *store, const char *item);
 
 #endif

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/redis/async/router.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/purchases/replicas.h"
 #include "inventory/purchases/rest.h"
-#include "inventory/store/servers.h"
 #include "inventory/store/status.h"
 
 /* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
@@ -56,7 +56,7 @@ static int oldest(const struct purchases *purchases, bool free_only) {
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
         if (history->state != HISTORY_RUNS && !history->asking &&
-            !(free_only && store_of_history(purchases->shared->store, history->number)))
+            !(free_only && router_of_history(purchases->shared->store, history->number)))
             return i;
     }
     return putback->history_count;
@@ -96,7 +96,7 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
 }
 
 static bool is_up(const struct purchases *purchases, const struct history *history) {
-    const struct redis *redis = store_of_history(purchases->shared->store, history->number);
+    const struct redis *redis = router_of_history(purchases->shared->store, history->number);
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
@@ -458,7 +458,7 @@ static void forget_old(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        const struct redis *redis = store_of_history(purchases->shared->store, history->number);
+        const struct redis *redis = router_of_history(purchases->shared->store, history->number);
         bool answers =
             redis && redis_is_up(redis) && shared_now_ms(purchases->shared) - history->heard_ms < HEARD_MS;
         receipts_set_away(&putback->receipts, history->number, redis && !answers);

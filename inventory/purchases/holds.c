@@ -7,10 +7,9 @@
 #include "due.lua.h"
 #include "inventory/purchases/due.h"
 #include "inventory/store/failpoint.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 
-static const struct script due_script = {due_lua, due_lua_sha1};
+static const struct redis_script due_script = {due_lua, due_lua_sha1};
 
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
@@ -69,8 +68,8 @@ static enum inventory_status note_reply(struct sweep *sweep, const struct redis_
 
 /* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
 static bool item_is_there(const struct sweep *sweep) {
-    return store_is_up(sweep->purchases->shared->store,
-                       sweep->due[sweep->at].item); /* it is the tag of its keys */
+    return router_is_up(sweep->purchases->shared->store,
+                        sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
 static void next_part(struct sweep *sweep) {
@@ -82,7 +81,7 @@ static void next_part(struct sweep *sweep) {
  */
 static void go_on(struct sweep *sweep) {
     sweep->at++;
-    if (store_is_up(sweep->purchases->shared->store, NULL))
+    if (router_is_up(sweep->purchases->shared->store, NULL))
         expire_next(sweep);
     else
         sweep_end(sweep);
@@ -99,8 +98,11 @@ static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
     failpoint(sweep->purchases->shared, "before move");
     note_sent(sweep);
-    script_callf(sweep->purchases->shared->store, &due_script, on_moved, sweep, "1 " DUE_KEY " %s %s %s",
-                 sweep->part, due->item, due->score, next);
+    char key[DUE_KEY_SIZE];
+    due_key_make(key, sweep->part);
+    const char *argv[] = {NULL, NULL, NULL, key, due->item, due->score, next};
+    router_run(sweep->purchases->shared->store, &due_script, 1, sizeof argv / sizeof *argv, argv, on_moved,
+               sweep);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
@@ -143,10 +145,16 @@ static void expire_next(struct sweep *sweep) {
     sale_keys_make(&keys, sweep->due[sweep->at].item);
     failpoint(purchases->shared, "before expire");
     note_sent(sweep);
-    script_callf(purchases->shared->store, &settle_script, on_expired, sweep,
-                 "5 %s %s %s %s %s %s sweep %d %s %lld", keys.item, keys.orders, keys.users, keys.holds,
-                 keys.events, shared_events(purchases->shared), EXPIRE_MOST, sweep->due[sweep->at].score,
-                 (long long)sweep->now_ms);
+    char most[12], now[24];
+    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
+    snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
+    const char *argv[] = {NULL,       NULL,        NULL,
+                          keys.item,  keys.orders, keys.users,
+                          keys.holds, keys.events, shared_events(purchases->shared),
+                          "sweep",    most,        sweep->due[sweep->at].score,
+                          now};
+    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_expired,
+               sweep);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -173,13 +181,15 @@ static void read_part(struct sweep *sweep) {
         next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
-    } else if (sweep->part == KEY_PARTS || !store_is_up(sweep->purchases->shared->store, NULL)) {
+    } else if (sweep->part == KEY_PARTS || !router_is_up(sweep->purchases->shared->store, NULL)) {
         sweep_end(sweep);
     } else {
         note_sent(sweep);
-        store_callf(sweep->purchases->shared->store, on_due, sweep,
-                    "ZRANGEBYSCORE " DUE_KEY " -inf %lld WITHSCORES LIMIT %d %d", sweep->part,
-                    (long long)sweep->now_ms, sweep->from, READ_MOST);
+        char key[DUE_KEY_SIZE];
+        due_key_make(key, sweep->part);
+        router_callf(sweep->purchases->shared->store, key, on_due, sweep,
+                     "ZRANGEBYSCORE %s -inf %lld WITHSCORES LIMIT %d %d", key, (long long)sweep->now_ms,
+                     sweep->from, READ_MOST);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "inventory/purchases/purchases.h"
 
 /* Confirms, cancels or expires (settle.lua). */
-extern const struct script settle_script;
+extern const struct redis_script settle_script;
 
 /* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
  * still, and confirms that came in time may reach it only now: nothing expires by itself for

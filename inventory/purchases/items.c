@@ -7,11 +7,10 @@
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_fields.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "restock.lua.h"
 
-static const struct script restock_script = {restock_lua, restock_lua_sha1};
+static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
 
 /* A call that waits for its reply. */
 struct request {
@@ -67,7 +66,7 @@ static void ask_for_readers(struct purchases *purchases, struct item *item) {
     item->late = NULL;
     const char *argv[ITEM_ARGC];
     item_command(argv, item->keys.item);
-    store_call(purchases->shared->store, on_item, item, ITEM_ARGC, argv);
+    router_call(purchases->shared->store, on_item, item, ITEM_ARGC, argv);
 }
 
 static void on_item(void *ctx, const struct redis_value *value) {
@@ -85,7 +84,7 @@ static void on_item(void *ctx, const struct redis_value *value) {
 }
 
 void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx) {
-    if (!store_is_up(purchases->shared->store, name)) { /* it is the tag of its keys */
+    if (!router_is_up(purchases->shared->store, name)) { /* it is the tag of its keys */
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
@@ -132,8 +131,8 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
     request->item_fn = fn;
     create_print_terms(request->terms, item);
     create_call_make(&call, purchases->shared->store, item->item, request->terms);
-    script_call(purchases->shared->store, &create_script, call.keys, call.argc, call.argv, on_created,
-                request);
+    router_run(purchases->shared->store, &create_script, call.keys, call.argc, call.argv, on_created,
+               request);
 }
 
 /* ---- restock ---- */
@@ -178,7 +177,11 @@ void purchases_restock_item(struct purchases *purchases, const char *name, const
     snprintf(request->digest, sizeof request->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    script_callf(purchases->shared->store, &restock_script, on_restocked, request, "3 %s %s %s %s %lld %d %s",
-                 keys.item, keys.restocks, keys.events, digest, (long long)quantity, INVENTORY_STOCK_MAX,
-                 shared_events(purchases->shared));
+    char units[24], most[24];
+    snprintf(units, sizeof units, "%lld", (long long)quantity);
+    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
+    const char *argv[] = {NULL,        NULL,   NULL,  keys.item, keys.restocks,
+                          keys.events, digest, units, most,      shared_events(purchases->shared)};
+    router_run(purchases->shared->store, &restock_script, 3, sizeof argv / sizeof *argv, argv, on_restocked,
+               request);
 }

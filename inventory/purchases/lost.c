@@ -32,8 +32,9 @@ void lost_resolve(struct purchases *purchases) {
     STAILQ_CONCAT(&lost, &purchases->lost);
     for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&lost));) {
         const char *orders = purchase->in->keys.orders;
-        if (store_is_up(purchases->shared->store, orders))
-            store_callf(purchases->shared->store, on_asked, purchase, "HGET %s %s", orders, purchase->digest);
+        if (router_is_up(purchases->shared->store, orders))
+            router_call(purchases->shared->store, on_asked, purchase, 3,
+                        (const char *[]){"HGET", orders, purchase->digest});
         else
             keep(purchase);
     }

@@ -7,11 +7,10 @@
 #include "inventory/purchases/holds.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "settle.lua.h"
 
-const struct script settle_script = {settle_lua, settle_lua_sha1};
+const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -91,7 +90,9 @@ void purchases_step_order(struct purchases *purchases, const char *id, enum inve
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(purchases->shared->config.clock, arrived_ns));
-    script_callf(purchases->shared->store, &settle_script, on_step, call, "5 %s %s %s %s %s %s %s %s %s",
-                 keys.item, keys.orders, keys.users, keys.holds, keys.events,
-                 shared_events(purchases->shared), names[step], digest, arrived);
+    const char *argv[] = {NULL,        NULL,        NULL,
+                          keys.item,   keys.orders, keys.users,
+                          keys.holds,  keys.events, shared_events(purchases->shared),
+                          names[step], digest,      arrived};
+    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_step, call);
 }

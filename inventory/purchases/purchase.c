@@ -77,7 +77,7 @@ void purchase_set_connection(struct inventory_purchase *purchase, const struct r
 /* In which its order is. */
 static unsigned history_of(const struct inventory_purchase *purchase) {
     return purchase->history ? purchase->history
-                             : store_history(purchase->purchases->shared->store, purchase->item);
+                             : router_history(purchase->purchases->shared->store, purchase->item);
 }
 
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {

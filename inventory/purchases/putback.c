@@ -9,7 +9,6 @@
 #include "inventory/purchases/create.h"
 #include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/script.h"
 #include "putback.lua.h"
 #include "settle.lua.h"
 
@@ -61,7 +60,7 @@ static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_
         journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
         stpcpy(key, journal.journal);
     } else if (kind == RECEIPT_DUE) {
-        snprintf(key, SALE_KEY_SIZE, DUE_KEY, (unsigned)strtoul(place, NULL, 10));
+        due_key_make(key, (unsigned)strtoul(place, NULL, 10));
     } else {
         stpcpy(key, place); /* it is the tag of its keys */
     }
@@ -78,7 +77,7 @@ void putback_keep(struct purchases *purchases, enum receipt_kind kind, const cha
                   const char *record) {
     char key[SALE_KEY_SIZE];
     key_of(kind, place, key);
-    keep(purchases, store_history(purchases->shared->store, key), kind, place, field, record);
+    keep(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
 void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
@@ -113,7 +112,7 @@ void putback_forget(struct purchases *purchases, enum receipt_kind kind, const c
 
 /* ---- one receipt is shown ---- */
 
-static const struct script putback_script = {putback_lua, putback_lua_sha1};
+static const struct redis_script putback_script = {putback_lua, putback_lua_sha1};
 
 /* A call of putback.lua. */
 struct putback_call {
@@ -162,7 +161,7 @@ static void call_putback(struct showing *showing, const struct receipt *receipt)
     struct putback_call call;
     call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt),
               receipt_record(receipt), showing->history->last ? "yes" : "no");
-    const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha, call.keys == 2 ? "2" : "7"};
+    const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha1, call.keys == 2 ? "2" : "7"};
     memcpy(call.argv, head, sizeof head);
     redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
 }
@@ -174,7 +173,7 @@ static void call_create(struct showing *showing, const struct receipt *receipt) 
     create_call_make(&call, showing->purchases->shared->store, receipt_place(receipt),
                      receipt_record(receipt));
     snprintf(keys, sizeof keys, "%d", call.keys);
-    const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha, keys};
+    const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha1, keys};
     memcpy(call.argv, head, sizeof head);
     redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
 }
@@ -186,8 +185,8 @@ static const char index_lua[] = "local due = redis.call('ZSCORE', KEYS[1], ARGV[
                                 "return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])\n";
 
 static void call_index(struct showing *showing, const struct receipt *receipt) {
-    char key[32];
-    snprintf(key, sizeof key, DUE_KEY, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
+    char key[DUE_KEY_SIZE];
+    due_key_make(key, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
     redis_greet(
         showing->redis, on_shown, showing, 6,
         (const char *[]){"EVAL", index_lua, "1", key, receipt_record(receipt), receipt_field(receipt)});
@@ -306,7 +305,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
 static bool is_of_another(const struct purchases *purchases, const struct history *history,
                           const struct receipt *receipt) {
     const struct redis *redis =
-        receipt->seq > history->began ? store_of_history(purchases->shared->store, receipt->history) : NULL;
+        receipt->seq > history->began ? router_of_history(purchases->shared->store, receipt->history) : NULL;
     return redis && redis_is_up(redis);
 }
 
@@ -423,6 +422,6 @@ void putback_decide(struct purchases *purchases, enum receipt_kind kind, const c
     }
     *asking = (struct asking){kind, fn, ctx};
     call_make(&call, purchases, kind, place, field, record, "decided");
-    script_call(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, on_answered,
-                asking);
+    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, on_answered,
+               asking);
 }

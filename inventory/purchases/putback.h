@@ -3,10 +3,10 @@
 #ifndef INVENTORY_PURCHASES_PUTBACK_H
 #define INVENTORY_PURCHASES_PUTBACK_H
 
-#include "base/redis_target.h"
+#include "base/redis/info.h"
+#include "base/redis/url.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/receipts.h"
-#include "inventory/store/info.h"
 
 struct redis;
 

@@ -157,8 +157,8 @@ void replicas_ask_one(struct purchases *purchases, struct redis *redis) {
 }
 
 void replicas_ask(struct purchases *purchases) {
-    for (int i = 0; i < store_servers(purchases->shared->store); i++) {
-        struct redis *redis = store_server(purchases->shared->store, i);
+    for (int i = 0; i < router_servers(purchases->shared->store); i++) {
+        struct redis *redis = router_server(purchases->shared->store, i);
         if (redis && redis_is_up(redis))
             replicas_ask_one(purchases, redis);
     }

@@ -2,12 +2,11 @@
 
 #include <stdio.h>
 
+#include "base/redis/async/router.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/script.h"
-#include "inventory/store/servers.h"
 #include "rest.lua.h"
 
-static const struct script rest_script = {rest_lua, rest_lua_sha1};
+static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};
 
 enum { BEAT_MS = 2000 };
 /* One that was silent for longer than this before the failover is not waited for. */
@@ -31,11 +30,12 @@ static void on_beat(void *ctx, const struct redis_value *value) {
 
 void rest_tick(struct purchases *purchases) {
     int64_t now_ms = shared_now_ms(purchases->shared);
-    if (now_ms < purchases->beat_ms || !store_is_up(purchases->shared->store, ALIVE))
+    if (now_ms < purchases->beat_ms || !router_is_up(purchases->shared->store, ALIVE))
         return;
     purchases->beat_ms = now_ms + BEAT_MS;
-    script_callf(purchases->shared->store, &rest_script, on_beat, purchases,
-                 "2 " ALIVE " " BEATS " beat %s " QUIET_MS, purchases->id);
+    const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", purchases->id, QUIET_MS};
+    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat,
+               purchases);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
@@ -46,8 +46,9 @@ static void on_left(void *ctx, const struct redis_value *value) {
 bool rest_leave(struct purchases *purchases) {
     if (purchases->beat_ms != INT64_MAX) {
         purchases->beat_ms = INT64_MAX;
-        script_callf(purchases->shared->store, &rest_script, on_left, purchases,
-                     "2 " ALIVE " " BEATS " leave %s", purchases->id);
+        const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", purchases->id};
+        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left,
+                   purchases);
     }
     return purchases->left;
 }
@@ -71,8 +72,8 @@ void rest_tell(struct purchases *purchases, struct server *server, const char *h
                           purchases->id,
                           follows ? QUIET_MS : "0",
                           stages[stage]};
-    if (server && store_connection(purchases->shared->store, ALIVE) == server->redis)
+    if (server && router_connection(purchases->shared->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        script_call(purchases->shared->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
+        router_run(purchases->shared->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

@@ -7,7 +7,7 @@ void failpoint_write(struct shared *shared, const char *when, const char *name, 
     char text[48];
     if (!config->at_failpoint)
         return;
-    store_push(shared->store);
+    router_push(shared->store);
     snprintf(text, sizeof text, n < 0 ? "%s %s" : "%s %s %d", when, name, n);
     config->at_failpoint(config->at_failpoint_ctx, text);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/info.h"
+#include "base/redis/info.h"
 #include "inventory/store/shared.h"
 #include "inventory/store/status.h"
 
@@ -32,7 +32,7 @@ struct request {
     char fault[REASON_SIZE]; /* the first of a server: what it has is not sold */
     struct inventory_health health;
     int part_count;
-    struct part parts[]; /* as store_servers() counts them */
+    struct part parts[]; /* as router_servers() counts them */
 };
 
 static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
@@ -66,7 +66,7 @@ __attribute__((format(printf, 2, 3))) static void note_fault(struct request *req
 
 /* How its faults name the server. */
 static const char *name_of(const struct part *part) {
-    return store_is_one(part->request->shared->store) ? "the store" : part->address;
+    return router_is_one(part->request->shared->store) ? "the store" : part->address;
 }
 
 static void note_fault_of(struct part *part, const char *what) {
@@ -90,7 +90,7 @@ static void note_broken(struct part *part) {
 }
 
 static void note_error(struct part *part, const char *error) {
-    bool one = store_is_one(part->request->shared->store);
+    bool one = router_is_one(part->request->shared->store);
     part->faulty = true;
     note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
 }
@@ -176,10 +176,10 @@ static void on_info(void *ctx, const struct redis_value *value) {
 
 /* One that sells no more is not up, but it was there, and has told how many it has. */
 static void judge_lost(struct request *request) {
-    const struct store *store = request->shared->store;
+    const struct router *store = request->shared->store;
     char address[sizeof(((struct part *)0)->address)];
-    for (int i = 0; i < store_servers(store); i++) {
-        const struct redis *redis = store_server(store, i);
+    for (int i = 0; i < router_servers(store); i++) {
+        const struct redis *redis = router_server(store, i);
         if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
             continue;
         address_print(address, redis_address_now(redis));
@@ -213,7 +213,7 @@ static void answer(struct request *request) {
     judge_lost(request);
     if (request->good == 0)
         note_unreachable(request, "no connection to the store");
-    else if (!store_is_whole(request->shared->store))
+    else if (!router_is_whole(request->shared->store))
         note_unreachable(request, "a part of the store cannot be reached");
     health->ready = request->good > 0 && !health->reason[0];
     refuse(health, request->fault);
@@ -267,8 +267,8 @@ static void ask(struct part *part, struct redis *redis) {
 }
 
 void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
-    const struct store *store = shared->store;
-    int count = store_servers(store);
+    const struct router *store = shared->store;
+    int count = router_servers(store);
     struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->parts);
     struct inventory_health unknown = {.version = "unknown",
                                        .role = "unknown",
@@ -287,7 +287,7 @@ void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
     uv_timer_init(shared->loop, &request->timer);
     uv_timer_start(&request->timer, on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
-        struct redis *redis = store_server(store, i);
+        struct redis *redis = router_server(store, i);
         request->parts[i].request = request;
         if (redis && redis_is_up(redis))
             ask(&request->parts[i], redis);

@@ -2,8 +2,8 @@
 #ifndef INVENTORY_STORE_ITEM_FIELDS_H
 #define INVENTORY_STORE_ITEM_FIELDS_H
 
+#include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
-#include "inventory/store/redis.h"
 
 enum { ITEM_FIELDS = 11 };
 /* The fields that item_read() reads, in its order. */

@@ -10,7 +10,7 @@ static void on_page(void *ctx, const struct redis_value *value) {
     struct scan *scan = ctx;
     const char *cursor =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
-    unsigned history = store_history(scan->store, scan->key);
+    unsigned history = router_history(scan->store, scan->key);
     if (!cursor) {
         scan->fn(scan->ctx, NULL, false);
         return;
@@ -27,10 +27,11 @@ static void on_page(void *ctx, const struct redis_value *value) {
 static void read_page(struct scan *scan) {
     scan->waits = clock_mono_ms(scan->clock) - *scan->tick_ms >= TURN_MS;
     if (!scan->waits)
-        store_callf(scan->store, on_page, scan, "HSCAN %s %s COUNT %d", scan->key, scan->cursor, PAGE);
+        router_callf(scan->store, scan->key, on_page, scan, "HSCAN %s %s COUNT %d", scan->key, scan->cursor,
+                     PAGE);
 }
 
-void scan_begin(struct scan *scan, struct store *store, const struct clock *clock, const int64_t *tick_ms,
+void scan_begin(struct scan *scan, struct router *store, const struct clock *clock, const int64_t *tick_ms,
                 const char *key, scan_fn *fn, void *ctx) {
     *scan = (struct scan){
         .store = store, .clock = clock, .tick_ms = tick_ms, .cursor = "0", .fn = fn, .ctx = ctx};

@@ -8,8 +8,8 @@
 #ifndef INVENTORY_STORE_SCAN_H
 #define INVENTORY_STORE_SCAN_H
 
+#include "base/redis/async/router.h"
 #include "inventory/model/keys.h"
-#include "inventory/store/store.h"
 
 struct scan;
 
@@ -18,7 +18,7 @@ struct scan;
 typedef void scan_fn(void *ctx, const struct redis_value *page, bool again);
 
 struct scan {
-    struct store *store;
+    struct router *store;
     const struct clock *clock;
     const int64_t *tick_ms; /* when the last tick was */
     char key[SALE_KEY_SIZE], cursor[24];
@@ -30,7 +30,7 @@ struct scan {
 
 /* Pages are asked for in the first 12 ms after each tick, of which there are twenty a second: `*tick_ms` is
  * the time of the last one. `fn` is perhaps called from within. The scan must live until it has ended. */
-void scan_begin(struct scan *scan, struct store *store, const struct clock *clock, const int64_t *tick_ms,
+void scan_begin(struct scan *scan, struct router *store, const struct clock *clock, const int64_t *tick_ms,
                 const char *key, scan_fn *fn, void *ctx);
 /* The page was dealt with. False: it was the last one. Otherwise the next one is asked for, now or with a
  * tick, and `fn` is perhaps called from within. */

@@ -5,15 +5,15 @@
 
 #include "base/clock.h"
 #include "base/metric.h"
-#include "base/redis_url.h"
+#include "base/redis/async/router.h"
+#include "base/redis/url.h"
 #include "inventory/inventory.h"
-#include "inventory/store/store.h"
 
 struct shared {
     struct inventory_config config;
     struct redis_url url;
     uv_loop_t *loop;
-    struct store *store;
+    struct router *store;
     struct inventory_metrics *metrics; /* the caller's, or own_metrics */
     struct inventory_metrics own_metrics;
     int64_t tick_ms; /* when the last tick was; there are twenty a second */

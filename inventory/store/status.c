@@ -24,6 +24,6 @@ int64_t store_time_ms(const struct redis_value *value) {
 }
 
 const char *store_last_error(const struct shared *shared) {
-    const char *error = store_error(shared->store);
+    const char *error = router_error(shared->store);
     return *error ? error : shared->error;
 }

@@ -18,7 +18,7 @@ static void on_time(void *ctx, const struct redis_value *value) {
 }
 
 void store_time_read(struct shared *shared, inventory_time_fn *fn, void *ctx) {
-    struct redis *redis = store_any(shared->store);
+    struct redis *redis = router_any(shared->store);
     struct time_asked *asked = redis ? malloc(sizeof *asked) : NULL;
     if (!asked) {
         fn(ctx, INVENTORY_UNAVAILABLE, 0);

@@ -24,7 +24,7 @@
 
 enum { IN_FLIGHT_MAX = 2 };
 
-static const struct script purchase_script = {purchase_lua, purchase_lua_sha1};
+static const struct redis_script purchase_script = {purchase_lua, purchase_lua_sha1};
 
 /* What left together. */
 struct flight {
@@ -201,7 +201,7 @@ static void on_item_sold(struct batch *batch, const struct redis_value *value) {
 /* Behind the replies of all items: the numbers of those that the index of due times may have lost. While a
  * part of it is away, each sale would leave a call that waits for it. */
 static void mend_index(const struct batch *first, const struct redis_value *value) {
-    struct store *store = first->strategies->shared->store;
+    struct router *store = first->strategies->shared->store;
     size_t items = 0;
     for (const struct batch *batch = first; batch; batch = batch->next)
         items++;
@@ -292,7 +292,7 @@ static void send_sale(struct batch *first) {
         metric_add(&strategies->shared->metrics->batched, (uint64_t)batch->count);
     }
     metric_add(&strategies->shared->metrics->batches, 1);
-    script_call(strategies->shared->store, &purchase_script, keys, args.count, args.argv, on_sold, first);
+    router_run(strategies->shared->store, &purchase_script, keys, args.count, args.argv, on_sold, first);
 }
 
 /* ---- checks ---- */
@@ -301,8 +301,8 @@ static void send_sale(struct batch *first) {
  * out, since the slot moves, the purchases are tried as if there were units. */
 static bool can_check(struct batch *batch, const struct redis_value *value) {
     bool error = value && redis_value_type(value) == REDIS_ERROR;
-    if (error && !store_is_one(batch->strategies->shared->store)) {
-        store_note(batch->strategies->shared->store, batch->checked, value);
+    if (error && !router_is_one(batch->strategies->shared->store)) {
+        router_note(batch->strategies->shared->store, batch->checked, value);
         batch->item->sold_out = false;
     }
     if (batch->check == INVENTORY_OK)
@@ -371,7 +371,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
 static void send_check(struct batch *batch) {
     struct strategies *strategies = batch->strategies;
     const struct sale_keys *keys = &batch->item->keys;
-    struct redis *redis = batch->checked = store_connection(strategies->shared->store, keys->item);
+    struct redis *redis = batch->checked = router_connection(strategies->shared->store, keys->item);
     const char **argv = strategies->argv;
     metric_add(&strategies->shared->metrics->checks, 1);
     if (!redis) {
@@ -472,7 +472,7 @@ static bool send_item(struct strategies *strategies, struct item *item) {
 void batch_flush(struct strategies *strategies) {
     struct dirty_items now = STAILQ_HEAD_INITIALIZER(now);
     struct item *item;
-    if (store_is_one(strategies->shared->store)) {
+    if (router_is_one(strategies->shared->store)) {
         while (!STAILQ_EMPTY(&strategies->purchases->dirty) && may_leave(&strategies->lane) &&
                send_together(strategies)) {
         }
@@ -490,7 +490,7 @@ void batch_flush(struct strategies *strategies) {
 
 static void gather(struct inventory_purchase *purchase) {
     struct strategies *strategies = purchase->strategies;
-    struct lane *lane = store_is_one(strategies->shared->store) ? &strategies->lane : &purchase->in->lane;
+    struct lane *lane = router_is_one(strategies->shared->store) ? &strategies->lane : &purchase->in->lane;
     STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
     lane->gathered++;
     item_mark_dirty(strategies->purchases, purchase->in);

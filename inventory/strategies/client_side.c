@@ -59,7 +59,7 @@ static void read_part(struct inventory_purchase *purchase, enum part part, const
 static void on_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->purchases->shared, value);
-    if (value && read->redis && store_note(read->store, read->redis, value) == STORE_MOVED)
+    if (value && read->redis && router_note(read->store, read->redis, value) == ROUTER_MOVED)
         read->slot_moved = true;
     if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
@@ -106,7 +106,7 @@ void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const
     if (read->redis)
         redis_vcallf(read->redis, fn, purchase, format, list);
     else
-        store_vcallf(read->store, fn, purchase, format, list);
+        router_vcallf(read->store, purchase->in->keys.item, fn, purchase, format, list);
     va_end(list);
 }
 
@@ -116,13 +116,13 @@ static void read_item(struct inventory_purchase *purchase) {
     if (purchase->read->redis)
         redis_call(purchase->read->redis, on_item, purchase, ITEM_ARGC, argv);
     else
-        store_call(purchase->read->store, on_item, purchase, ITEM_ARGC, argv);
+        router_call(purchase->read->store, on_item, purchase, ITEM_ARGC, argv);
 }
 
 /* The time of the server that has the item. */
 static void read_time(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
-    struct redis *redis = read->redis ? read->redis : store_connection(read->store, purchase->in->keys.item);
+    struct redis *redis = read->redis ? read->redis : router_connection(read->store, purchase->in->keys.item);
     if (redis)
         redis_callf(redis, on_time, purchase, "TIME");
     else
@@ -134,7 +134,7 @@ void client_read_begin(struct inventory_purchase *purchase, enum inventory_strat
     client_read_over(purchase, purchase->purchases->shared->store, NULL, strategy, next);
 }
 
-void client_read_over(struct inventory_purchase *purchase, struct store *store, struct redis *redis,
+void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
                       enum inventory_strategy strategy,
                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
     const struct sale_keys *keys = &purchase->in->keys;

@@ -9,7 +9,7 @@
 
 /* What was read for a purchase; purchase->read points to it. */
 struct client_read {
-    struct store *store;
+    struct router *store;
     struct redis *redis; /* a connection of it, for calls that must stay together; NULL: they need not */
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item has another strategy now */
@@ -34,7 +34,7 @@ struct client_read {
 void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* The same over one connection of another store. */
-void client_read_over(struct inventory_purchase *purchase, struct store *store, struct redis *redis,
+void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
                       enum inventory_strategy strategy,
                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* A call as of redis_callf(), over the connection if there is one. */

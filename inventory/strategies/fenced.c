@@ -7,11 +7,10 @@
 #include "inventory/model/fencing_token.h"
 #include "inventory/model/terms.h"
 #include "inventory/store/item_fields.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "inventory/strategies/client_side.h"
 
-static const struct script fenced_script = {fenced_lua, fenced_lua_sha1};
+static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};
 
 enum { MORE = SCRIPT_ARGV + 11 }; /* where the arguments begin in which read and write differ */
 
@@ -35,7 +34,7 @@ static void call(struct inventory_purchase *purchase, const char *what, const ch
                                             purchase->digest,
                                             purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
-    script_call(purchase->purchases->shared->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
+    router_run(purchase->purchases->shared->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {

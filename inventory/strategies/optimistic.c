@@ -14,7 +14,7 @@
 enum { CONNECTIONS = 4 };
 
 struct connection {
-    struct store *store;
+    struct router *store;
     struct inventory_purchase *purchase; /* that uses it */
     bool touched;                        /* the item's entry in the index of due times, for this attempt */
     struct optimistic *of;
@@ -31,7 +31,8 @@ static void attempt(struct connection *connection);
 static void serve(struct optimistic *optimistic) {
     for (int i = 0; i < CONNECTIONS && !STAILQ_EMPTY(&optimistic->waiting); i++) {
         struct connection *connection = &optimistic->connections[i];
-        if (connection->purchase || !store_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->item))
+        if (connection->purchase ||
+            !router_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->item))
             continue;
         connection->purchase = purchase_queue_take(&optimistic->waiting);
         connection->touched = false;
@@ -57,7 +58,7 @@ static void leave(struct inventory_purchase *purchase, enum inventory_status sta
 static void on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (value && redis_value_type(value) == REDIS_ERROR)
-        store_note(purchase->read->store, purchase->read->redis, value);
+        router_note(purchase->read->store, purchase->read->redis, value);
 }
 
 /* `touched`: the entry in the index is, for a hold that follows at once. */
@@ -114,7 +115,7 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
 
 static void attempt(struct connection *connection) {
     struct inventory_purchase *purchase = connection->purchase;
-    struct redis *redis = store_connection(connection->store, purchase->item);
+    struct redis *redis = router_connection(connection->store, purchase->item);
     if (!redis || !redis_is_up(redis)) { /* it waits for the server that has the item by now */
         connection->purchase = NULL;
         STAILQ_INSERT_HEAD(&connection->of->waiting, purchase, next);
@@ -139,11 +140,11 @@ static struct optimistic *optimistic_open(struct strategies *strategies) {
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
-        connection->store = store_open_another(strategies->shared->store, on_state, connection);
+        connection->store = router_open_another(strategies->shared->store, on_state, connection);
         if (connection->store)
             continue;
         while (i-- > 0)
-            store_close(optimistic->connections[i].store);
+            router_close(optimistic->connections[i].store);
         free(optimistic);
         return NULL;
     }
@@ -173,7 +174,7 @@ void optimistic_tick(struct strategies *strategies) {
     const struct inventory_purchase *first;
     while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
         bool late = now_ms > first->deadline_ms;
-        if (!late && store_is_up(strategies->shared->store, first->item))
+        if (!late && router_is_up(strategies->shared->store, first->item))
             break;
         purchase_finish(purchase_queue_take(&optimistic->waiting),
                         late ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE);
@@ -189,7 +190,7 @@ void optimistic_close(struct strategies *strategies) {
     for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&optimistic->waiting));)
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CONNECTIONS; i++)
-        store_close(optimistic->connections[i].store);
+        router_close(optimistic->connections[i].store);
     free(optimistic);
     strategies->optimistic = NULL;
 }

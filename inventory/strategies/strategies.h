@@ -5,7 +5,6 @@
 
 #include "base/decimal.h"
 #include "inventory/purchases/purchase.h"
-#include "inventory/store/script.h"
 #include "inventory/strategies/work_delay.h"
 
 struct batch;

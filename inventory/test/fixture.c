@@ -301,7 +301,7 @@ void item_put_with(struct seller *seller, const char *item, int64_t stock, int64
 }
 
 bool seller_is_whole(void *arg) {
-    return store_is_whole(((struct seller *)arg)->inventory->shared.store);
+    return router_is_whole(((struct seller *)arg)->inventory->shared.store);
 }
 
 bool seller_is_not_whole(void *arg) {

@@ -130,7 +130,8 @@ static void test_fits_at_the_end(void) {
 static void test_due_is_earlier(void) {
     pair_start(&pair);
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    const char *index = harness_format(DUE_KEY, key_part("seat"));
+    char index[DUE_KEY_SIZE];
+    due_key_make(index, key_part("seat"));
     item_put_with(seller, "seat", 3, 0, 600000);
     CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
     CHECK_INT(redis_integer(&pair.master, "ZADD", index, "1700000000000", "seat", NULL), 0);

@@ -163,7 +163,7 @@ struct watch {
 
 static bool knows_history(void *arg) {
     const struct watch *watch = arg;
-    const char *id = redis_history(store_server(watch->seller->inventory->shared.store, 0))->id;
+    const char *id = redis_history(router_server(watch->seller->inventory->shared.store, 0))->id;
     return strstr(redis_command(watch->server, "INFO", "replication", NULL),
                   harness_format("master_replid:%s", id));
 }

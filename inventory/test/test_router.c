@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/redis_slots.h"
+#include "base/redis/slots.h"
 #include "inventory/layers.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
@@ -23,7 +23,7 @@ static struct seller *open_seller(fake_answer_fn *answer) {
 }
 
 static void wait_whole(struct seller *seller) {
-    while (!store_is_whole(seller->inventory->shared.store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
 }
 
@@ -303,7 +303,7 @@ static void begin_health(struct inventory *inventory, int *answers) {
 
 static bool is_owed(void *arg) {
     const struct seller *seller = arg;
-    return owed > 0 && redis_is_idle(store_server(seller->inventory->shared.store, 0));
+    return owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0));
 }
 
 /* Whose call is answered by the end of its connection asks what else there is. */

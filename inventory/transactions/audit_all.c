@@ -189,8 +189,8 @@ static void on_journal(void *ctx, const struct redis_value *value) {
                   is_known(entry, in->items[in->at])))
         end_entry(entry);
     else
-        store_callf(in->transactions->shared->store, on_entry_again, entry, "HGET %s %s", item_key(in, &keys),
-                    entry->field);
+        router_call(in->transactions->shared->store, on_entry_again, entry, 3,
+                    (const char *[]){"HGET", item_key(in, &keys), entry->field});
 }
 
 /* WORD QUANTITY TRANSFER, see line.lua; a restock is only numbers. */
@@ -296,12 +296,12 @@ static void remove_doubles(struct audit_all *in) {
 /* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
  * again. */
 static void check_list(struct audit_all *in) {
-    const struct store *store = in->transactions->shared->store;
-    bool known = store_has_map(store);
+    const struct router *store = in->transactions->shared->store;
+    bool known = router_has_map(store);
     if (!known && shared_now_ms(in->transactions->shared) < in->map_until_ms)
         return;
     in->awaits_map = false;
-    if (known && store_moves(store) == in->moves) {
+    if (known && router_moves(store) == in->moves) {
         remove_doubles(in);
         in->to_compare = true;
     } else if (known && in->lists++ < LISTS_MOST) {
@@ -318,7 +318,7 @@ static void read_map(struct audit_all *in) {
     in->awaits_map = true;
     in->map_until_ms =
         shared_now_ms(transactions->shared) + transactions->shared->config.call_timeout_ms + MAP_MS;
-    store_want_map(transactions->shared->store);
+    router_want_map(transactions->shared->store);
     check_list(in);
 }
 
@@ -339,11 +339,11 @@ static void on_keys(void *ctx, const struct redis_value *value) {
 }
 
 static void list_more(struct audit_all *in, const char *cursor) {
-    struct store *store = in->transactions->shared->store;
-    while (in->server < store_servers(store) && !store_server(store, in->server))
+    struct router *store = in->transactions->shared->store;
+    while (in->server < router_servers(store) && !router_server(store, in->server))
         in->server++;
-    if (in->server < store_servers(store)) {
-        redis_callf(store_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
+    if (in->server < router_servers(store)) {
+        redis_callf(router_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
                     key_before, key_after, KEYS_PAGE);
         return;
     }
@@ -352,7 +352,7 @@ static void list_more(struct audit_all *in, const char *cursor) {
 
 static void list(struct audit_all *in) {
     in->server = 0;
-    in->moves = store_moves(in->transactions->shared->store);
+    in->moves = router_moves(in->transactions->shared->store);
     list_more(in, "0");
 }
 
@@ -360,7 +360,7 @@ static void list(struct audit_all *in) {
 
 void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *fn, void *ctx) {
     bool whole =
-        store_is_up(transactions->shared->store, NULL) && store_is_whole(transactions->shared->store);
+        router_is_up(transactions->shared->store, NULL) && router_is_whole(transactions->shared->store);
     struct audit_all *in = whole && !transactions->audit_all ? calloc(1, sizeof *in) : NULL;
     if (!in) {
         fn(ctx, whole ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE, NULL);
@@ -370,7 +370,8 @@ void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *
     in->fn = fn;
     in->ctx = ctx;
     transactions->audit_all = in;
-    in->moves = store_moves(transactions->shared->store) - 1; /* another number: so the first list is begun */
+    in->moves =
+        router_moves(transactions->shared->store) - 1; /* another number: so the first list is begun */
     read_map(in);
 }
 

@@ -11,16 +11,15 @@
 #include <stdlib.h>
 
 #include "epoch.lua.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 
-static const struct script epoch_script = {epoch_lua, epoch_lua_sha1};
+static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
 /* Heartbeats for each telling again. */
 enum { AGAIN_EACH = 10 };
 
-#define KEYS "2 seckill:{baskets}:lock seckill:{baskets}:instances"
+#define KEYS "seckill:{baskets}:lock", "seckill:{baskets}:instances"
 
 struct call {
     struct transactions *transactions;
@@ -60,7 +59,7 @@ static void tell(struct transactions *transactions, unsigned number, uint64_t ep
 static bool is_gone(const struct transactions *transactions, unsigned number) {
     struct journal_keys keys;
     journal_keys_make(&keys, number);
-    return transactions->journal_parts[number].lost && !store_is_up(transactions->shared->store, keys.epoch);
+    return transactions->journal_parts[number].lost && !router_is_up(transactions->shared->store, keys.epoch);
 }
 
 /* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
@@ -117,23 +116,33 @@ static struct call *call_new(struct transactions *transactions, uint64_t own, in
 void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
                      inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = call_new(transactions, heartbeat->epoch, fn, ctx);
+    char epoch[24], quiet[24], fresh[24], rewrite[24];
+    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
+    snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
+    snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
+    snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
+    const char *argv[] = {
+        NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
+        quiet, fresh, rewrite};
     if (call)
-        script_callf(transactions->shared->store, &epoch_script, on_reply, call,
-                     KEYS " heartbeat %s %llu %s %lld %lld %lld", heartbeat->instance,
-                     (unsigned long long)heartbeat->epoch, heartbeat->lock, (long long)heartbeat->quiet_ms,
-                     (long long)heartbeat->fresh_ms, (long long)heartbeat->rewrite_ms);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }
 
 void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
                   void *ctx) {
     struct call *call = call_new(transactions, 0, fn, ctx);
+    const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
     if (call)
-        script_callf(transactions->shared->store, &epoch_script, on_reply, call, KEYS " switch %s", lock);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }
 
 void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
                  void *ctx) {
     struct call *call = call_new(transactions, 0, fn, ctx);
+    const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
     if (call)
-        script_callf(transactions->shared->store, &epoch_script, on_reply, call, KEYS " leave %s", instance);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }

@@ -8,11 +8,10 @@
 #include "inventory/model/record.h"
 #include "inventory/purchases/holds.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "journal.lua.h"
 
-static const struct script journal_script = {journal_lua, journal_lua_sha1};
+static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};
 
 void journal_field(char out[JOURNAL_FIELD_SIZE], const struct inventory_transaction *transaction) {
     snprintf(out, JOURNAL_FIELD_SIZE, "%c:%s", transaction->kind == INVENTORY_BASKET ? 'b' : 't',
@@ -119,7 +118,7 @@ void journal_ask(struct transactions *transactions, const struct inventory_trans
     struct journal_keys keys;
     journal_keys_make(&keys, key_part(transaction->id));
     journal_field(field, transaction);
-    store_callf(transactions->shared->store, fn, ctx, "HGET %s %s", keys.journal, field);
+    router_callf(transactions->shared->store, keys.journal, fn, ctx, "HGET %s %s", keys.journal, field);
 }
 
 void journal_move(struct transactions *transactions, const struct inventory_transaction *transaction,
@@ -139,8 +138,9 @@ void journal_move(struct transactions *transactions, const struct inventory_tran
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
     if (transaction->locked && transactions->shared->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
-    script_callf(transactions->shared->store, &journal_script, fn, ctx, "3 %s %s %s move %s %s %s %s %s",
-                 keys.journal, keys.open, keys.epoch, field, from, record, due, epoch);
+    const char *argv[] = {NULL,   NULL,  NULL, keys.journal, keys.open, keys.epoch,
+                          "move", field, from, record,       due,       epoch};
+    router_run(transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 void journal_keep(struct transactions *transactions, const struct inventory_transaction *transaction,
@@ -171,9 +171,12 @@ void journal_raise_epoch(struct transactions *transactions, unsigned part, uint6
                          void *ctx) {
     struct journal_keys keys;
     journal_keys_make(&keys, part);
-    script_callf(transactions->shared->store, &journal_script, fn, ctx, "3 %s %s %s raise %llu %s",
-                 keys.journal, keys.open, keys.epoch, (unsigned long long)epoch,
-                 store_is_one(transactions->shared->store) ? "no" : "yes");
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)epoch);
+    const char *argv[] = {NULL,         NULL,      NULL,
+                          keys.journal, keys.open, keys.epoch,
+                          "raise",      number,    router_is_one(transactions->shared->store) ? "no" : "yes"};
+    router_run(transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 /* ---- find ---- */
@@ -234,9 +237,15 @@ static void on_claimed(void *ctx, const struct redis_value *value) {
 static void claim_part(struct claim *claim) {
     int64_t now_ms = clock_wall_ms(claim->transactions->shared->config.clock);
     claim->sent_ms = clock_mono_ms(claim->transactions->shared->config.clock);
-    script_callf(claim->transactions->shared->store, &journal_script, on_claimed, claim,
-                 "3 %s %s %s claim %lld %lld %d", claim->part.journal, claim->part.open, claim->part.epoch,
-                 (long long)now_ms, (long long)(now_ms + claim->claim_ms), (int)(claim->most - claim->count));
+    char now[24], until[24], most[12];
+    snprintf(now, sizeof now, "%lld", (long long)now_ms);
+    snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim->claim_ms));
+    snprintf(most, sizeof most, "%d", (int)(claim->most - claim->count));
+    const char *argv[] = {
+        NULL, NULL,  NULL, claim->part.journal, claim->part.open, claim->part.epoch, "claim",
+        now,  until, most};
+    router_run(claim->transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv,
+               on_claimed, claim);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -254,7 +263,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
 static void claim_next(struct claim *claim) {
     struct transactions *transactions = claim->transactions;
     if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||
-        !store_is_up(transactions->shared->store, NULL)) {
+        !router_is_up(transactions->shared->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->claimed,
                   claim->count);
         free(claim);
@@ -263,8 +272,9 @@ static void claim_next(struct claim *claim) {
     claim->asked++;
     journal_keys_make(&claim->part, transactions->claim_part++ % KEY_PARTS);
     claim->sent_ms = clock_mono_ms(transactions->shared->config.clock);
-    store_callf(transactions->shared->store, on_due, claim, "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1",
-                claim->part.open, (long long)clock_wall_ms(transactions->shared->config.clock));
+    router_callf(transactions->shared->store, claim->part.open, on_due, claim,
+                 "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
+                 (long long)clock_wall_ms(transactions->shared->config.clock));
 }
 
 void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,

@@ -10,11 +10,10 @@
 #include "inventory/purchases/putback.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/item_fields.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "line.lua.h"
 
-static const struct script line_script = {line_lua, line_lua_sha1};
+static const struct redis_script line_script = {line_lua, line_lua_sha1};
 
 /* The words of line.lua, by write. A transfer writes to one of its two items at a time: what undoes it takes
  * the units back where they arrived, and WRITE_ABORT gives them to the sender after that. */
@@ -249,7 +248,7 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
         keys->token, keys->restocks, keys->shortage, shared_events(part->run->transactions->shared),
         what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    script_call(part->run->transactions->shared->store, &line_script, 7, argc, argv, on_reply, part);
+    router_run(part->run->transactions->shared->store, &line_script, 7, argc, argv, on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,

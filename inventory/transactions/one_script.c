@@ -9,14 +9,13 @@
 #include "basket.lua.h"
 #include "inventory/model/terms.h"
 #include "inventory/store/failpoint.h"
-#include "inventory/store/script.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
 #include "inventory/transactions/transaction.h"
 
-static const struct script basket_script = {basket_lua, basket_lua_sha1};
+static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
 
 enum {
     HEAD = 7, /* arguments before the lines */
@@ -130,7 +129,7 @@ static void send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    script_call(run->transactions->shared->store, &basket_script, keys, argc, argv, on_reply, run);
+    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, on_reply, run);
 }
 
 static void at_once(struct transaction_run *run) {

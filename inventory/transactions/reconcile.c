@@ -254,8 +254,9 @@ static void compare_line(struct comparing *of, int i, enum line_write write) {
         lines_print_order(compared->record, transaction, i, write);
     }
     of->pending++;
-    store_callf(of->in->transactions->shared->store, on_line, compared, "HGET %s %s",
-                compared->kind == RECEIPT_MOVE ? keys.restocks : keys.orders, compared->field);
+    router_call(of->in->transactions->shared->store, on_line, compared, 3,
+                (const char *[]){"HGET", compared->kind == RECEIPT_MOVE ? keys.restocks : keys.orders,
+                                 compared->field});
 }
 
 static void compare(struct reconciling *in, const struct inventory_transaction *transaction) {

@@ -87,7 +87,7 @@ void transaction_lost(struct transaction_run *run) {
 
 void transaction_tick(struct transactions *transactions, bool all) {
     int64_t now_ms = clock_mono_ms(transactions->shared->config.clock);
-    bool up = !all && store_is_up(transactions->shared->store, NULL);
+    bool up = !all && router_is_up(transactions->shared->store, NULL);
     struct transaction_run *list = transactions->lost_transactions;
     transactions->lost_transactions = NULL;
     while (list) {
@@ -383,7 +383,7 @@ static void on_items_read_first(struct transaction_run *run) {
 /* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
  * are there then, so this read need not refuse older fencing tokens. */
 static void by_steps(struct transaction_run *run) {
-    bool at_once = store_is_one(run->transactions->shared->store);
+    bool at_once = router_is_one(run->transactions->shared->store);
     lines_read(run, false, at_once ? on_items_read : on_items_read_first);
     if (at_once) {
         run->pending++;
@@ -457,7 +457,7 @@ void transaction_begin(struct transactions *transactions, struct inventory_trans
     transaction->aborted_ns = 0;
     lines_make_parts(run);
     metric_add(&transactions->shared->metrics->waiting, 1);
-    if (!store_is_up(transactions->shared->store, NULL))
+    if (!router_is_up(transactions->shared->store, NULL))
         transaction_finish(run, INVENTORY_UNAVAILABLE);
     else if (make)
         make(run);

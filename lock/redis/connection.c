@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "lock/redis/dial.h"
-#include "lock/redis/master.h"
+#include "lock/redis/sentinels.h"
 
 /* After a failed connect, calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;
@@ -165,19 +165,15 @@ static void break_connection(struct redis_connection *connection, int why) {
     break_because(connection, text);
 }
 
-static bool is_same(const struct redis_target *a, const struct redis_target *b) {
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
 /* What another server granted this one may not have; nor what it granted itself before a failover that was
  * not seen, since another was the master in between. Before it is asked for anything, this is told. */
 static void note_reached(struct redis_connection *connection) {
     const struct redis_named *named = &connection->named;
     struct redis_target before = connection->reached;
-    bool unseen = named->epoch > connection->reached_epoch;
+    bool unseen = named->election.epoch > connection->reached_epoch;
     connection->reached = named->master;
-    connection->reached_epoch = named->epoch;
-    if (before.host[0] && (unseen || !is_same(&before, &connection->reached)))
+    connection->reached_epoch = named->election.epoch;
+    if (before.host[0] && (unseen || !redis_target_is_same(&before, &connection->reached)))
         lock_env_moved(connection->env);
 }
 
@@ -219,25 +215,28 @@ static void leave_replica(struct redis_connection *connection) {
 bool redis_connection_was_reached(struct redis_connection *connection, int64_t *epoch) {
     pthread_mutex_lock(&connection->mutex);
     bool was_reached = connection->reached.host[0];
-    if (connection->named.epoch > *epoch)
-        *epoch = connection->named.epoch;
+    if (connection->named.election.epoch > *epoch)
+        *epoch = connection->named.election.epoch;
     pthread_mutex_unlock(&connection->mutex);
     return was_reached;
 }
 
 /* With the mutex held. */
 static bool follow_named(struct redis_connection *connection, const struct redis_named *named) {
-    if (named->epoch < connection->named.epoch && connection->named.epoch > named->asked_epoch)
+    bool replacing = named->election.replacing;
+    struct redis_election *known = &connection->named.election;
+    if (named->election.epoch < known->epoch && known->epoch > named->asked_epoch)
         return false;
-    connection->named.epoch = named->epoch;
-    connection->named.older_since_ns = named->older_since_ns;
-    bool leaves = connection->hiredis && (named->replacing || !is_same(&named->master, &connection->reached));
+    known->epoch = named->election.epoch;
+    known->older_since_ms = named->election.older_since_ms;
+    bool leaves =
+        connection->hiredis && (replacing || !redis_target_is_same(&named->master, &connection->reached));
     if (leaves)
-        break_because(connection, named->replacing ? "the Sentinels are replacing the master"
-                                                   : "the Sentinels name another master");
+        break_because(connection, replacing ? redis_elected_text(REDIS_ELECTION_REPLACING)
+                                            : "the Sentinels name another master");
     else if (connection->hiredis)
         note_reached(connection);
-    if (!named->replacing && !connection->hiredis)
+    if (!replacing && !connection->hiredis)
         connect_now(connection);
     return leaves;
 }
@@ -288,9 +287,10 @@ static void write_queued(struct redis_connection *connection, int64_t until_ns) 
 
 /* A missing script is no failure: its text is sent then. */
 static void note_error(struct redis_connection *connection, const struct redis_answer *answer) {
-    if (answer->type == REDIS_ANSWER_ERROR && !redis_answer_is_no_script(answer))
+    enum redis_meaning meaning = redis_answer_meaning(answer);
+    if (answer->type == REDIS_ANSWER_ERROR && meaning != REDIS_NO_SCRIPT)
         report_reached(connection, answer->text);
-    connection->is_replica = connection->is_replica || redis_answer_is_replica(answer);
+    connection->is_replica = connection->is_replica || meaning == REDIS_IS_REPLICA;
 }
 
 /* Delivers the answers, and lists in `done` the calls whose threads must be woken. False: the bytes are not

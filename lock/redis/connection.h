@@ -7,7 +7,8 @@
 #ifndef LOCK_REDIS_CONNECTION_H
 #define LOCK_REDIS_CONNECTION_H
 
-#include "base/redis_url.h"
+#include "base/redis/command.h"
+#include "base/redis/url.h"
 #include "lock/core/env.h"
 #include "lock/core/waiter.h"
 #include "lock/redis/protocol.h"

@@ -5,7 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "base/redis_target.h"
+#include "base/redis/url.h"
 
 /* Blocks for `timeout_ms` at most, and for as long as the look-up of a host name takes. NULL: the server
  * cannot be reached, or it refused the password or the database; `error`, which may be NULL with size 0, says

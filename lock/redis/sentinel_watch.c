@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/redis/master.h"
+#include "lock/redis/sentinels.h"
 
-/* From one answer to the next question; with a short time to live less. */
+/* The pause between an answer and the next question; it is less if the time to live is short. */
 enum { WATCH_MS = 250 };
 
 struct redis_sentinel_watch {
@@ -21,7 +21,7 @@ struct redis_sentinel_watch {
 };
 
 /* False: the thread shall end. */
-static bool rest(struct redis_sentinel_watch *watch) {
+static bool watch_pause(struct redis_sentinel_watch *watch) {
     int ms = watch->timeout_ms < WATCH_MS ? watch->timeout_ms : WATCH_MS;
     int64_t until_ns = lock_mono_ns() + ms * INT64_C(1000000);
     pthread_mutex_lock(&watch->mutex);
@@ -33,20 +33,20 @@ static bool rest(struct redis_sentinel_watch *watch) {
 }
 
 static bool says_the_same(const struct redis_named *a, const struct redis_named *b) {
-    return a->replacing == b->replacing && (a->replacing || (a->master.port == b->master.port &&
-                                                             strcmp(a->master.host, b->master.host) == 0));
+    bool replacing = a->election.replacing;
+    return replacing == b->election.replacing && (replacing || redis_target_is_same(&a->master, &b->master));
 }
 
-static void *run(void *arg) {
+static void *watch_run(void *arg) {
     struct redis_sentinel_watch *watch = arg;
-    struct redis_named named = {.epoch = 0}, before;
+    struct redis_named named = {.asked_epoch = 0}, before;
     bool asked = false;
-    while (rest(watch)) {
-        if (!redis_connection_was_reached(watch->connection, &named.epoch))
+    while (watch_pause(watch)) {
+        if (!redis_connection_was_reached(watch->connection, &named.election.epoch))
             continue;
         char why[LOCK_ERROR_SIZE];
         bool is_named = redis_master_ask(&watch->url, watch->timeout_ms, &named, why, sizeof why);
-        if (!is_named && !named.replacing) /* nothing is known: what is connected stays so */
+        if (!is_named && !named.election.replacing) /* nothing is known: what is connected stays so */
             continue;
         bool left = redis_connection_follow(watch->connection, &named);
         if (left || (asked && !says_the_same(&named, &before)))
@@ -70,7 +70,7 @@ struct redis_sentinel_watch *redis_sentinel_watch_start(const struct redis_url *
                                            .ctx = ctx};
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->cond, NULL);
-    if (lock_env_start_thread(&watch->thread, run, watch))
+    if (lock_env_start_thread(&watch->thread, watch_run, watch))
         return watch;
     pthread_cond_destroy(&watch->cond);
     pthread_mutex_destroy(&watch->mutex);

@@ -1,9 +1,8 @@
-/* A thread that asks the Sentinels of a store again and again who the master is, while a connection to it is
- * in use: the old master of a failover takes commands for another ten seconds. Not for users. */
+/* A thread that asks the Sentinels again and again while a connection is in use: the old master of a failover
+ * takes commands for another ten seconds. Not for users. */
 #ifndef LOCK_REDIS_SENTINEL_WATCH_H
 #define LOCK_REDIS_SENTINEL_WATCH_H
 
-#include "base/redis_url.h"
 #include "lock/redis/connection.h"
 
 struct redis_sentinel_watch;

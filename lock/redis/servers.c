@@ -7,13 +7,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/redis_slots.h"
+#include "base/redis/backoff.h"
+#include "base/redis/slots.h"
 #include "lock/redis/dial.h"
 #include "lock/redis/sentinel_watch.h"
 #include "lock/redis/subscriber.h"
 
-enum { SERVERS_MAX = REDIS_MASTERS_MAX, REDIRECTS_AT_ONCE = 5, MAP_AGE_MS = 1000 };
-enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 40 };
+enum { SERVERS_MAX = REDIS_MASTERS_MAX };
 /* Of the servers of a cluster. An operation may take three calls, and the map is read once meanwhile, for
  * half as long: together less than the second of lock.h. */
 enum { CLUSTER_TIMEOUT_MAX_MS = LOCK_TIMEOUT_MAX_MS * 3 / 5 };
@@ -167,7 +167,7 @@ static bool ask_map(const struct redis_servers *servers, const struct redis_url 
     char why[128];
     redisContext *hiredis = redis_dial(server, servers->timeout_ms / 2, why, sizeof why);
     redisReply *reply = hiredis ? redisCommand(hiredis, "CLUSTER SLOTS") : NULL;
-    bool good = reply && redis_slots_read(slots, reply, server->host);
+    bool good = reply && redis_slots_read(slots, redis_value_of(reply), server->host);
     if (hiredis && !good) {
         char name[sizeof server->host + 16];
         snprintf(name, sizeof name, "%s:%d", server->host, server->port);
@@ -200,7 +200,7 @@ static void read_map(struct redis_servers *servers) {
     if (good) {
         bool is_first = servers->slots->masters == 0;
         *servers->slots = *slots;
-        servers->read_at_ns = now_ns + (int64_t)MAP_AGE_MS * 1000000;
+        servers->read_at_ns = now_ns + (int64_t)REDIS_MAP_AGE_MS * 1000000;
         install(servers, is_first);
     }
     free(slots);
@@ -267,67 +267,73 @@ static enum lock_status call_asking(struct redis_servers *servers, struct server
     return status;
 }
 
-/* Whether the answer names another server, which is noted: `*ask` for this call alone. */
-static bool is_redirected(struct redis_servers *servers, const struct server *from,
-                          const struct redis_answer *answer, struct server **ask) {
-    struct redis_address address;
-    int slot;
-    enum redis_redirect redirect = redis_redirect_read(answer->text, from->address.host, &slot, &address);
-    if (redirect == REDIS_NO_REDIRECT)
-        return false;
+/* Notes the server that a redirection names. REDIS_ASK: returns it, for this call alone. */
+static struct server *note_redirect(struct redis_servers *servers, enum redis_meaning meaning,
+                                    const struct redis_redirect *redirect) {
     pthread_mutex_lock(&servers->mutex);
-    struct server *server = server_at(servers, &address);
-    if (server && redirect == REDIS_MOVED && set_slot(servers, slot, server))
+    struct server *server = server_at(servers, &redirect->to);
+    if (server && meaning == REDIS_MOVED && set_slot(servers, redirect->slot, server))
         lock_env_moved(servers->env);
-    *ask = redirect == REDIS_ASK ? use(server) : NULL;
+    struct server *ask = meaning == REDIS_ASK ? use(server) : NULL;
     pthread_mutex_unlock(&servers->mutex);
-    return true;
+    return ask;
 }
 
 /* False: it was cancelled, or the time is up. */
-static bool rest(int *pause_ms, int64_t until_ns, const struct lock_cancel *cancel) {
-    struct timespec pause = {.tv_nsec = *pause_ms * 1000000L};
-    if (lock_cancel_called(cancel) || lock_mono_ns() + *pause_ms * INT64_C(1000000) >= until_ns)
-        return false;
-    nanosleep(&pause, NULL);
-    *pause_ms = *pause_ms < LAST_PAUSE_MS ? 2 * *pause_ms : LAST_PAUSE_MS;
-    return true;
+static bool pause_call(const struct redis_servers *servers, int *pause_ms, int64_t until_ns,
+                       const struct lock_cancel *cancel) {
+    *pause_ms = redis_backoff_next(&redis_backoff_call, *pause_ms);
+    uint32_t random = (uint32_t)lock_env_random(servers->env, UINT32_MAX);
+    int64_t end_ns = lock_mono_ns() + redis_backoff_jitter(*pause_ms, random) * INT64_C(1000000);
+    for (int64_t now_ns; !lock_cancel_called(cancel) && end_ns < until_ns;) {
+        if ((now_ns = lock_mono_ns()) >= end_ns)
+            return true;
+        struct timespec slice = {.tv_nsec = lock_cancel_poll_ns(cancel, now_ns, end_ns) - now_ns};
+        nanosleep(&slice, NULL);
+    }
+    return false;
 }
 
 enum lock_status redis_servers_call(struct redis_servers *servers, const char *key, int argc,
                                     const char *const argv[], struct redis_answer *answer,
                                     struct lock_cancel *cancel) {
     int64_t until_ns = lock_mono_ns() + (int64_t)servers->timeout_ms * 1000000;
-    int pause_ms = FIRST_PAUSE_MS, redirects = 0;
-    struct server *ask = NULL;
+    int pause_ms = 0, redirects = 0;
+    struct server *ask = NULL; /* by ASK: the server for the next attempt alone */
     bool outdated = false;
     for (;;) {
         bool asks = ask != NULL;
         struct server *server = asks ? ask : find(servers, key, outdated);
+        ask = NULL;
         if (!server) {
-            if (rest(&pause_ms, until_ns, cancel))
+            if (pause_call(servers, &pause_ms, until_ns, cancel))
                 continue;
             return LOCK_UNAVAILABLE;
         }
         enum lock_status status = asks
                                       ? call_asking(servers, server, argc, argv, answer, cancel)
                                       : redis_connection_call(server->connection, argc, argv, answer, cancel);
+        struct redis_redirect redirect;
+        enum redis_meaning meaning = REDIS_REFUSED;
+        if (status == LOCK_OK && answer->type == REDIS_ANSWER_ERROR)
+            meaning = redis_error_read(answer->text, server->address.host, &redirect);
         if (status == LOCK_OK)
-            follow_name(servers, server, redis_answer_is_replica(answer));
-        ask = NULL;
-        bool refused = status == LOCK_OK && is_cluster(servers) && answer->type == REDIS_ANSWER_ERROR;
-        bool redirected = refused && is_redirected(servers, server, answer, &ask);
+            follow_name(servers, server, meaning == REDIS_IS_REPLICA);
         drop(server);
-        if (status != LOCK_OK && is_cluster(servers))
-            drop(find(servers, key, true)); /* for the next call */
-        if (!refused || (!redirected && !redis_error_is_passing(answer->text)))
+        if (!is_cluster(servers))
             return status;
-        outdated = redirected && !ask;
-        if (redirected && ++redirects % REDIRECTS_AT_ONCE != 0)
+        if (status != LOCK_OK)
+            drop(find(servers, key, true)); /* for the next call */
+        if (meaning == REDIS_REFUSED || meaning == REDIS_NO_SCRIPT)
+            return status;
+        if (meaning == REDIS_MOVED || meaning == REDIS_ASK)
+            ask = note_redirect(servers, meaning, &redirect);
+        outdated = meaning == REDIS_MOVED;
+        if ((outdated || ask) && ++redirects % REDIS_REDIRECTS_AT_ONCE != 0)
             continue;
         drop(ask);
         ask = NULL;
-        if (!rest(&pause_ms, until_ns, cancel))
+        if (!pause_call(servers, &pause_ms, until_ns, cancel))
             return status;
     }
 }

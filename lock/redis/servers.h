@@ -8,7 +8,7 @@
 #ifndef LOCK_REDIS_SERVERS_H
 #define LOCK_REDIS_SERVERS_H
 
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 #include "lock/redis/connection.h"
 
 struct redis_servers;

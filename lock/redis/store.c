@@ -82,7 +82,7 @@ enum lock_status redis_store_run(struct redis_store *store, const struct redis_s
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;
     enum lock_status status = call(store, argv[3], answer, argc, argv, cancel);
-    if (status != LOCK_UNAVAILABLE || !redis_answer_is_no_script(answer))
+    if (status != LOCK_UNAVAILABLE || redis_answer_meaning(answer) != REDIS_NO_SCRIPT)
         return status;
     argv[0] = "EVAL";
     argv[1] = script->text;

@@ -14,10 +14,6 @@ struct redis_store {
     char ttl_text[REDIS_NUMBER_SIZE];
 };
 
-struct redis_script {
-    const char *text, *sha1;
-};
-
 extern const struct redis_script redis_script_owner, redis_script_extend;
 
 /* lock:{KEY}SUFFIX; of a KEY that begins with } lock:{ KEY}SUFFIX. The braces keep all keys of a lock in one

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/redis/master.h"
+#include "lock/redis/sentinels.h"
 
 /* A connection that is silent for so long gets a PING, and is closed if it stays silent. */
 enum { SILENCE_MS = 1000, RETRY_MS = 100 };
@@ -91,7 +91,7 @@ static void read_messages(struct redis_subscriber *subscriber, redisContext *hir
 
 static void *run(void *arg) {
     struct redis_subscriber *subscriber = arg;
-    struct redis_named named = {.epoch = 0};
+    struct redis_named named = {.asked_epoch = 0};
     for (;;) {
         eventfd_t wakes;
         eventfd_read(subscriber->wake_fd, &wakes); /* a wake-up from here on is for the next connection */

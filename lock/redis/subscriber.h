@@ -3,7 +3,7 @@
 #ifndef LOCK_REDIS_SUBSCRIBER_H
 #define LOCK_REDIS_SUBSCRIBER_H
 
-#include "base/redis_url.h"
+#include "base/redis/url.h"
 #include "lock/core/env.h"
 
 struct redis_subscriber;

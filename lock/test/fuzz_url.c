@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis_target.h"
+#include "base/redis/url.h"
 #include "lock/zookeeper/address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

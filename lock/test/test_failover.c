@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lock/redis/connection.h"
-#include "lock/redis/master.h"
+#include "lock/redis/sentinels.h"
 #include "lock/test/tools.h"
 
 static bool is_promoted(void *arg) {
@@ -198,10 +198,10 @@ static void stale_sentinel(void) {
 /* The Sentinels were made anew, and do not count the failovers from before. One of the URL is gone for good;
  * then two, and the one that is left is not believed. */
 static void made_anew(void) {
-    enum { LATER_MS = REDIS_MASTER_OLDER_MS, ASK_MS = 2000, OLDER = 100 };
+    enum { LATER_MS = REDIS_ELECTION_OLDER_MS, ASK_MS = 2000, OLDER = 100 };
     struct redis_sentinel sentinel;
     struct redis_url url;
-    struct redis_named named = {.epoch = OLDER};
+    struct redis_named named = {.election.epoch = OLDER};
     char why[200];
     redis_sentinel_start(&sentinel);
     CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
@@ -209,16 +209,16 @@ static void made_anew(void) {
     CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
     CHECK_HAS(why, "newest failover");
     CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.older_since_ns -= LATER_MS * INT64_C(1000000);
+    named.election.older_since_ms -= LATER_MS;
     CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
     CHECK_INT(named.master.port, sentinel.server[0].port);
-    CHECK(named.epoch < OLDER && named.older_since_ns == 0);
+    CHECK(named.election.epoch < OLDER && named.election.older_since_ms == 0);
     CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
     redis_kill(&sentinel.sentinel[1]);
     CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.epoch = OLDER;
+    named.election.epoch = OLDER;
     CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.older_since_ns -= LATER_MS * INT64_C(1000000);
+    named.election.older_since_ms -= LATER_MS;
     CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
 }
 
@@ -227,7 +227,7 @@ static void close_connection(void *connection) {
 }
 
 static bool follow(struct redis_connection *connection, int port, int64_t asked_epoch, int64_t epoch) {
-    struct redis_named named = {.asked_epoch = asked_epoch, .epoch = epoch};
+    struct redis_named named = {.asked_epoch = asked_epoch, .election.epoch = epoch};
     snprintf(named.master.host, sizeof named.master.host, "127.0.0.1");
     named.master.port = port;
     return redis_connection_follow(connection, &named);
@@ -306,7 +306,7 @@ static void tell_epoch(const struct redis_sentinel *sentinel, int epoch) {
 /* The same, and it was connected to anew. */
 static void master_again(void) {
     enum { TIMEOUT_MS = 2000 };
-    static const struct redis_named replacing = {.replacing = true};
+    static const struct redis_named replacing = {.election.replacing = true};
     struct redis_sentinel sentinel;
     struct redis_url url;
     char why[200];

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/redis_slots.h"
+#include "base/redis/slots.h"
 #include "lock/redis/servers.h"
 #include "lock/test/tools.h"
 

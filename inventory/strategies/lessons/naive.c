@@ -71,7 +71,7 @@ static void on_written(void *ctx, const struct redis_value *value) {
 
 static void write_unfenced(struct inventory_purchase *purchase, enum inventory_status touched) {
     struct client_read *read = purchase->read;
-    if (touched != INVENTORY_OK || !store_is_up(read->store, purchase->item)) {
+    if (touched != INVENTORY_OK || !router_is_up(read->store, purchase->item)) {
         client_read_finish(purchase, INVENTORY_UNAVAILABLE);
         return;
     }

@@ -70,7 +70,7 @@ static void ask_orders(struct transaction_part *part) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
-    store_call(part->run->transactions->shared->store, on_orders, part, 2 + n, argv);
+    router_call(part->run->transactions->shared->store, on_orders, part, 2 + n, argv);
 }
 
 /* ---- the write ---- */
@@ -83,7 +83,7 @@ static void on_command(void *ctx, const struct redis_value *value) {
 /* What was worked out from the read, and not from what is there now. */
 static void overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    struct store *store = run->transactions->shared->store;
+    struct router *store = run->transactions->shared->store;
     const struct sale_keys *keys = &part->keys;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
@@ -98,15 +98,16 @@ static void overwrite(struct transaction_part *part) {
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
     run->pending += 2 + (part->limit > 0) + run->transactions->shared->config.events;
-    store_callf(store, on_command, run, "HSET %s available %lld", keys->item,
-                (long long)(part->available - part->quantity));
-    store_callf(store, on_command, run, "HINCRBY %s sold %lld", keys->item, (long long)part->quantity);
-    store_call(store, on_command, run, 2 + 2 * n, orders);
+    router_callf(store, keys->item, on_command, run, "HSET %s available %lld", keys->item,
+                 (long long)(part->available - part->quantity));
+    router_callf(store, keys->item, on_command, run, "HINCRBY %s sold %lld", keys->item,
+                 (long long)part->quantity);
+    router_call(store, on_command, run, 2 + 2 * n, orders);
     if (part->limit)
-        store_callf(store, on_command, run, "HSET %s %s %lld", keys->users, run->transaction->user,
-                    (long long)(part->had + part->quantity));
+        router_callf(store, keys->item, on_command, run, "HSET %s %s %lld", keys->users,
+                     run->transaction->user, (long long)(part->had + part->quantity));
     if (run->transactions->shared->config.events)
-        store_call(store, on_command, run, 3 + 2 * n, entry);
+        router_call(store, on_command, run, 3 + 2 * n, entry);
 }
 
 /* The end of a read or a write that was refused, or whose reply was lost. */

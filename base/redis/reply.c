@@ -1,12 +1,9 @@
-/* Replies and commands, as hiredis has them. */
+#include "base/redis/reply.h"
+
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/redis.h"
-
-/* A redis_value is a redisReply. It is declared so that users of redis.h need not include hiredis. */
 struct redis_value {
     redisReply reply;
 };
@@ -42,6 +39,14 @@ const char *redis_value_text(const struct redis_value *value) {
                : NULL;
 }
 
+size_t redis_value_length(const struct redis_value *value) {
+    return redis_value_text(value) ? (size_t)value->reply.len : 0;
+}
+
+const char *redis_value_error(const struct redis_value *value) {
+    return value && redis_value_type(value) == REDIS_ERROR ? redis_value_text(value) : NULL;
+}
+
 size_t redis_value_count(const struct redis_value *value) {
     return value->reply.type == REDIS_REPLY_ARRAY ? value->reply.elements : 0;
 }
@@ -50,8 +55,14 @@ const struct redis_value *redis_value_at(const struct redis_value *value, size_t
     return (const struct redis_value *)value->reply.element[i];
 }
 
-const redisReply *redis_value_reply(const struct redis_value *value) {
-    return &value->reply;
+const char *redis_value_find(const struct redis_value *list, const char *name) {
+    for (size_t i = 0; i + 1 < redis_value_count(list); i += 2) {
+        const char *text = redis_value_text(redis_value_at(list, i));
+        const char *value = redis_value_text(redis_value_at(list, i + 1));
+        if (text && value && strcmp(text, name) == 0)
+            return value;
+    }
+    return "";
 }
 
 void redis_value_free(struct redis_value *copy) {
@@ -88,52 +99,4 @@ struct redis_value *redis_value_copy(const struct redis_value *value) {
 fail:
     redis_value_free(copy);
     return NULL;
-}
-
-struct redis_command redis_command_make(int argc, const char **argv) {
-    sds text = NULL;
-    /* An int in hiredis 0.14, a long long since 1.0. */
-    long long length = redisFormatSdsCommandArgv(&text, argc, argv, NULL);
-    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeSdsCommand};
-}
-
-struct redis_command redis_command_print(const char *head, const char *format, va_list list) {
-    char *text = NULL, full[512];
-    snprintf(full, sizeof full, "%s%s", head, format);
-    int length = redisvFormatCommand(&text, full, list);
-    return (struct redis_command){length < 0 ? NULL : text, (size_t)length, redisFreeCommand};
-}
-
-struct redis_command redis_command_eval(const struct redis_command *evalsha, const char *script) {
-    /* *COUNT $7 EVALSHA $40 DIGEST and the rest, with CR LF after each */
-    const char *end = strchr(evalsha->text, '\r');
-    const char *rest = end + strlen("\r\n$7\r\nEVALSHA\r\n$40\r\n") + 40;
-    size_t left = evalsha->length - (size_t)(rest - evalsha->text), size = strlen(script) + left + 64;
-    char *text = malloc(size);
-    if (!text)
-        return (struct redis_command){.text = NULL};
-    int length = snprintf(text, size, "%.*s\r\n$4\r\nEVAL\r\n$%zu\r\n%s", (int)(end - evalsha->text),
-                          evalsha->text, strlen(script), script);
-    memcpy(text + length, rest, left);
-    return (struct redis_command){text, (size_t)length + left, redisFreeCommand};
-}
-
-/* The text is *COUNT CRLF, and for each argument $LENGTH CRLF BYTES CRLF. */
-const char *redis_command_key(const struct redis_command *command, size_t *length) {
-    const char *at = strchr(command->text, '$');
-    bool evalsha = strncmp(at, "$7\r\nEVALSHA\r", 12) == 0;
-    for (int i = 0; i < (evalsha ? 3 : 1); i++) {
-        char *bytes;
-        size_t size = strtoul(at + 1, &bytes, 10);
-        at = bytes + 2 + size + 2;
-    }
-    char *key;
-    *length = strtoul(at + 1, &key, 10);
-    return key + 2;
-}
-
-void redis_command_free(struct redis_command *command) {
-    if (command->text)
-        command->free(command->text);
-    command->text = NULL;
 }

@@ -14,10 +14,10 @@
  *
  * Redis carries WAIT out on a best-effort basis: a replica that has not got a write can still be promoted in
  * place of one that has. With one replica there is no such other. */
-#ifndef INVENTORY_STORE_BARRIER_H
-#define INVENTORY_STORE_BARRIER_H
+#ifndef BASE_REDIS_ASYNC_BARRIER_H
+#define BASE_REDIS_ASYNC_BARRIER_H
 
-#include "inventory/store/redis.h"
+#include "base/redis/async/connection.h"
 
 struct barrier;
 
@@ -31,6 +31,7 @@ struct barrier_config {
     struct redis *held; /* must be closed before the barrier */
     bool patient; /* a connection that lacks replicas when it is prepared is kept: who finds the server breaks
                    * it when another one is master. Otherwise it breaks, and the server is looked up anew */
+    const char *key_prefix; /* of keys that no call uses; must outlive the barrier */
     barrier_owns_fn *owns;
     void *ctx;
 };

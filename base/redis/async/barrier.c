@@ -1,14 +1,14 @@
-#include "inventory/store/barrier.h"
+#include "base/redis/async/barrier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/info.h"
+#include "base/redis/info.h"
 
 enum {
     IN_FLIGHT_MAX = 2,
-    KEY_SIZE = 40,
+    KEY_SIZE = 48,
     KEYS_TRIED = 1000, /* at a time; each is hashed */
     /* More than there can be: WAIT asks them all, and ends by its time. */
     REPLICAS_NEVER = 1000000,
@@ -26,7 +26,7 @@ static const char mark[] = "#!lua flags=allow-oom\n"
                            "redis.call('DEL', KEYS[1])\n";
 
 /* redis_call(), or redis_greet() on a connection that is not up yet. */
-typedef void send_fn(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char **argv);
+typedef void send_fn(struct redis *redis, redis_reply_fn *fn, void *ctx, int argc, const char *const argv[]);
 
 /* Where one barrier can be in flight. */
 struct wait {
@@ -50,6 +50,7 @@ struct barrier {
     struct wait admission; /* on the held connection itself */
     uint64_t waited;       /* the replies up to this one have their barrier */
     uv_prepare_t turn;
+    const char *key_prefix;
     char key[KEY_SIZE]; /* at this server; "": none is known */
     unsigned next_key;
     char too_few[64];
@@ -65,7 +66,8 @@ static int wait_ms(const struct barrier *barrier) {
 /* A server of few slots has few of the keys: the search goes on with the next barrier. */
 static bool find_key(struct barrier *barrier) {
     for (int i = 0; i < KEYS_TRIED && !barrier->key[0]; i++) {
-        snprintf(barrier->key, sizeof barrier->key, "seckill:{barrier:%u}", barrier->next_key++);
+        snprintf(barrier->key, sizeof barrier->key, "%s{barrier:%u}", barrier->key_prefix,
+                 barrier->next_key++);
         if (!barrier->owns(barrier->ctx, barrier->key))
             barrier->key[0] = '\0';
     }
@@ -212,6 +214,7 @@ struct barrier *barrier_open(const struct barrier_config *config) {
     barrier->replicas = config->replicas;
     barrier->timeout_ms = config->timeout_ms;
     barrier->patient = config->patient;
+    barrier->key_prefix = config->key_prefix;
     barrier->owns = config->owns;
     barrier->ctx = config->ctx;
     for (int i = 0; i < IN_FLIGHT_MAX; i++)

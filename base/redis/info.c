@@ -1,4 +1,4 @@
-#include "inventory/store/info.h"
+#include "base/redis/info.h"
 
 #include <stdio.h>
 #include <stdlib.h>

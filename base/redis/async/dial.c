@@ -1,3 +1,5 @@
+/* Makes a connection, and makes it anew: dials, greets the server, and watches the time. */
+#include <errno.h>
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -5,32 +7,28 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "inventory/store/redis_inside.h"
+#include "base/redis/async/dial.h"
 
 enum { TICK_MS = 50, LATE_MS = 500 };
 
 /* ---- the greeting ---- */
 
-static void greet(struct redis *redis, redis_reply_fn *fn, int argc, const char **argv) {
-    redis_greet(redis, fn, redis, argc, argv);
-}
-
-static void auth_reply(void *ctx, const struct redis_value *value) {
+static void dial_on_auth(void *ctx, const struct redis_value *value) {
     if (value && redis_value_type(value) == REDIS_ERROR)
         redis_break(ctx, redis_value_text(value));
 }
 
-static void log_in(struct redis *redis) {
+static void dial_log_in(struct redis *redis) {
     const struct redis_target *target = &redis->config.target;
     redis->logged_in = true;
     if (target->user[0])
-        greet(redis, auth_reply, 3, (const char *[]){"AUTH", target->user, target->password});
+        redis_greet(redis, dial_on_auth, redis, 3, (const char *[]){"AUTH", target->user, target->password});
     else
-        greet(redis, auth_reply, 2, (const char *[]){"AUTH", target->password});
+        redis_greet(redis, dial_on_auth, redis, 2, (const char *[]){"AUTH", target->password});
 }
 
 /* Why the connection cannot be used, by the reply to the last command of the greeting; NULL: it can. */
-static const char *find_fault(struct redis *redis, const struct redis_value *value) {
+static const char *dial_find_fault(struct redis *redis, const struct redis_value *value) {
     enum redis_role role = redis->config.role;
     bool refused = redis_value_type(value) == REDIS_ERROR;
     const char *text = redis_value_text(value);
@@ -43,10 +41,10 @@ static const char *find_fault(struct redis *redis, const struct redis_value *val
     return role == REDIS_ROLE_SENTINEL && refused ? text : NULL;
 }
 
-static void admit(struct redis *redis) {
+static void dial_admit(struct redis *redis) {
     redis->preparing = false;
     redis->up = true;
-    redis->pause_ms = FIRST_PAUSE_MS;
+    redis->pause_ms = 0;
     redis->error[0] = '\0';
     if (redis->config.on_state)
         redis->config.on_state(redis->config.ctx, true);
@@ -54,18 +52,18 @@ static void admit(struct redis *redis) {
 
 void redis_admit(struct redis *redis) {
     if (redis->preparing)
-        admit(redis);
+        dial_admit(redis);
 }
 
-static void greeting_reply(void *ctx, const struct redis_value *value) {
+static void dial_on_greeting(void *ctx, const struct redis_value *value) {
     struct redis *redis = ctx;
     if (!value || redis->closing)
         return;
-    const char *fault = find_fault(redis, value);
+    const char *fault = dial_find_fault(redis, value);
     if (fault && redis->config.role == REDIS_ROLE_SENTINEL && !redis->logged_in &&
         redis->config.target.password[0] && strncmp(fault, "NOAUTH", 6) == 0) {
-        log_in(redis);
-        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
+        dial_log_in(redis);
+        redis_greet(redis, dial_on_greeting, redis, 1, (const char *[]){"PING"});
         return;
     }
     if (fault) {
@@ -77,28 +75,28 @@ static void greeting_reply(void *ctx, const struct redis_value *value) {
     if (redis->preparing)
         redis->config.prepare(redis->config.ctx, redis);
     else
-        admit(redis);
+        dial_admit(redis);
 }
 
 /* A Sentinel has no databases, and is told the password only if it asks for one: it may have none. */
-static void begin_greeting(struct redis *redis) {
+static void dial_begin_greeting(struct redis *redis) {
     enum redis_role role = redis->config.role;
     char database[16];
     redis->logged_in = false;
     if (role == REDIS_ROLE_SENTINEL) {
-        greet(redis, greeting_reply, 1, (const char *[]){"PING"});
+        redis_greet(redis, dial_on_greeting, redis, 1, (const char *[]){"PING"});
         return;
     }
     if (redis->config.target.password[0])
-        log_in(redis);
+        dial_log_in(redis);
     snprintf(database, sizeof database, "%d", redis->config.target.database);
-    greet(redis, auth_reply, 2, (const char *[]){"SELECT", database});
-    greet(redis, greeting_reply, 2, (const char *[]){"INFO", "replication"});
+    redis_greet(redis, dial_on_auth, redis, 2, (const char *[]){"SELECT", database});
+    redis_greet(redis, dial_on_greeting, redis, 2, (const char *[]){"INFO", "replication"});
 }
 
 /* ---- connecting ---- */
 
-static void on_disconnect(const redisAsyncContext *hiredis, int status) {
+static void dial_on_disconnect(const redisAsyncContext *hiredis, int status) {
     struct redis *redis = hiredis->data;
     if (status != REDIS_OK)
         redis_note_error(redis, hiredis->errstr);
@@ -106,10 +104,10 @@ static void on_disconnect(const redisAsyncContext *hiredis, int status) {
         redis_went_down(redis);
 }
 
-static void on_connect(const redisAsyncContext *hiredis, int status) {
+static void dial_on_connect(const redisAsyncContext *hiredis, int status) {
     struct redis *redis = hiredis->data;
     if (status == REDIS_OK) {
-        begin_greeting(redis);
+        dial_begin_greeting(redis);
         return;
     }
     redis_note_error(redis, hiredis->errstr[0] ? hiredis->errstr : strerror(errno));
@@ -117,7 +115,7 @@ static void on_connect(const redisAsyncContext *hiredis, int status) {
 }
 
 /* NULL when out of memory. */
-static redisAsyncContext *dial(const struct redis_target *target) {
+static redisAsyncContext *dial_socket(const struct redis_target *target) {
     redisAsyncContext *hiredis =
         target->port ? redisAsyncConnect(target->host, target->port) : redisAsyncConnectUnix(target->host);
     /* SO_LINGER 0: bytes that were not delivered when the connection is given up are never delivered. */
@@ -127,8 +125,8 @@ static redisAsyncContext *dial(const struct redis_target *target) {
     return hiredis;
 }
 
-static void connect_now(struct redis *redis) {
-    redisAsyncContext *hiredis = dial(&redis->config.target);
+static void dial_now(struct redis *redis) {
+    redisAsyncContext *hiredis = dial_socket(&redis->config.target);
     redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
     bool failed = !hiredis || hiredis->err;
     redis->poll = failed ? NULL : redis_poll_start(redis->config.loop, hiredis);
@@ -141,31 +139,31 @@ static void connect_now(struct redis *redis) {
     }
     redis->hiredis = hiredis;
     hiredis->data = redis;
-    redisAsyncSetConnectCallback(hiredis, on_connect);
-    redisAsyncSetDisconnectCallback(hiredis, on_disconnect);
+    redisAsyncSetConnectCallback(hiredis, dial_on_connect);
+    redisAsyncSetDisconnectCallback(hiredis, dial_on_disconnect);
 }
 
-static void connect_start(struct redis *redis) {
+static void dial_start(struct redis *redis) {
     redis->connecting_since_ms = clock_mono_ms(redis->config.clock);
     redis->finding = redis->config.find != NULL;
     if (redis->finding)
         redis->config.find(redis->config.ctx, redis);
     else
-        connect_now(redis);
+        dial_now(redis);
 }
 
 void redis_found(struct redis *redis, const struct redis_target *target, const char *why) {
     redis->finding = false;
     if (target) {
         redis->config.target = *target;
-        connect_now(redis);
+        dial_now(redis);
     } else {
         redis_note_error(redis, why);
         redis_went_down(redis);
     }
 }
 
-static void on_tick(uv_timer_t *timer) {
+static void dial_on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
     int64_t now_ms = clock_mono_ms(redis->config.clock), since_ms = now_ms - redis->ticked_ms;
     redis->ticked_ms = now_ms;
@@ -175,7 +173,7 @@ static void on_tick(uv_timer_t *timer) {
         return;
     if (!redis->hiredis) {
         if (!redis->finding && now_ms >= redis->retry_at_ms)
-            connect_start(redis);
+            dial_start(redis);
     } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->config.timeout_ms) {
         redis_break(redis, "no reply within the time-out");
     } else if (redis->held && now_ms - redis->held->since_ms > redis->config.timeout_ms) {
@@ -190,7 +188,7 @@ static void on_tick(uv_timer_t *timer) {
 
 /* ---- opening and closing ---- */
 
-static void on_prepare(uv_prepare_t *flush) {
+static void dial_on_prepare(uv_prepare_t *flush) {
     redis_flush(flush->data);
 }
 
@@ -199,26 +197,26 @@ struct redis *redis_open(const struct redis_config *config) {
     if (!redis)
         return NULL;
     redis->config = *config;
-    redis->pause_ms = FIRST_PAUSE_MS;
     redis->tick.data = redis;
     uv_timer_init(config->loop, &redis->tick);
-    uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&redis->tick, dial_on_tick, TICK_MS, TICK_MS);
     redis->flush.data = redis;
     uv_prepare_init(config->loop, &redis->flush);
-    uv_prepare_start(&redis->flush, on_prepare);
-    connect_start(redis);
+    uv_prepare_start(&redis->flush, dial_on_prepare);
+    dial_start(redis);
     return redis;
 }
 
-static void on_closed(uv_handle_t *handle) {
+static void dial_on_closed(uv_handle_t *handle) {
     struct redis *redis = handle->data;
     if (--redis->handles > 0)
         return;
     while (redis->spare) {
-        struct call *next = redis->spare->next;
+        struct redis_pending *next = redis->spare->next;
         free(redis->spare);
         redis->spare = next;
     }
+    free(redis->output.bytes);
     free(redis);
 }
 
@@ -228,6 +226,6 @@ void redis_close(struct redis *redis) {
     redis->closing = true;
     redis->handles = 2;
     redis_break(redis, "closed");
-    uv_close((uv_handle_t *)&redis->flush, on_closed);
-    uv_close((uv_handle_t *)&redis->tick, on_closed);
+    uv_close((uv_handle_t *)&redis->flush, dial_on_closed);
+    uv_close((uv_handle_t *)&redis->tick, dial_on_closed);
 }

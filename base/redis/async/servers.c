@@ -1,19 +1,16 @@
-#include "inventory/store/servers.h"
+#include "base/redis/async/servers.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/barrier.h"
-#include "inventory/store/info.h"
-#include "inventory/store/sentinel.h"
+#include "base/redis/async/barrier.h"
+#include "base/redis/async/sentinels.h"
+#include "base/redis/backoff.h"
+#include "base/redis/info.h"
 
-/* The map is read half a second after the last time, or more, while a master is gone: who sells waits for its
- * successor. */
 enum {
-    MAP_AGE_MS = 1000,
-    MAP_AGE_GONE_MS = 500,
     MAP_JITTER_MS = 250,
     IDLE_MS = 10000,
     OLD_MAP_MS = 10000, /* after that it is believed: the cluster was made anew */
@@ -28,7 +25,7 @@ void servers_want_map(struct servers *servers) {
     (servers->config.leader ? servers->config.leader : servers)->wanted = true;
 }
 
-static struct server *find(const struct servers *servers, const struct redis_address *address) {
+static struct server *server_find(const struct servers *servers, const struct redis_address *address) {
     for (int i = 0; i < servers->count; i++) {
         if (redis_address_is_same(&servers->server[i]->address, address))
             return servers->server[i];
@@ -42,7 +39,7 @@ static struct server *find(const struct servers *servers, const struct redis_add
 static struct redis *leaders(const struct server *server) {
     const struct servers *leader = server->of->config.leader;
     const struct server *same =
-        servers_are_cluster(leader) ? find(leader, &server->address) : leader->server[0];
+        servers_are_cluster(leader) ? server_find(leader, &server->address) : leader->server[0];
     return same && !leader->closing && redis_is_up(same->redis) ? same->redis : NULL;
 }
 
@@ -51,21 +48,21 @@ static void find_leaders(void *ctx, struct redis *redis) {
     ((struct server *)ctx)->finding = true;
 }
 
-/* Whether the leader has prepared what this connection leads to. */
+/* Whether the leader has prepared the server of this connection, in this history. */
 static bool is_same(struct server *server, const struct redis *leaders) {
-    const struct redis_target *here = redis_address_now(server->redis), *there = redis_address_now(leaders);
     server->led_by_ms = redis_reached_ms(leaders);
-    return strcmp(here->host, there->host) == 0 && here->port == there->port &&
+    return redis_target_is_same(redis_address_now(server->redis), redis_address_now(leaders)) &&
            strcmp(redis_history(server->redis)->id, redis_history(leaders)->id) == 0;
 }
 
-/* Whether the two were compared since the leader's connection is there. It is looked after by the leader. */
+/* Whether the two were compared since the leader's connection was made. From then on the leader watches the
+ * server for both. */
 static bool is_led(const struct server *server) {
     const struct redis *redis = leaders(server);
     return redis && redis_reached_ms(redis) == server->led_by_ms;
 }
 
-/* When either connection is new. */
+/* Compares the two when either connection is new. */
 static void compare(struct server *server, void (*same)(struct server *server)) {
     const struct redis *redis = leaders(server);
     if (!redis || (redis_is_up(server->redis) && is_led(server)))
@@ -88,7 +85,7 @@ static void follow(struct server *server) {
 
 /* ---- connections ---- */
 
-static void on_state(void *ctx, bool up) {
+static void servers_on_state(void *ctx, bool up) {
     struct server *server = ctx;
     struct servers *servers = server->of;
     server->was_up |= up;
@@ -103,7 +100,7 @@ static void on_state(void *ctx, bool up) {
 
 static void find_master(void *ctx, struct redis *redis) {
     struct server *server = ctx;
-    sentinel_find(server->of->sentinel, redis);
+    sentinels_find(server->of->sentinels, redis);
 }
 
 void server_admit(struct server *server) {
@@ -125,7 +122,7 @@ static bool owns_key(void *ctx, const char *key) {
     return servers_of_key(server->of, key) == server;
 }
 
-static void prepare(void *ctx, struct redis *redis) {
+static void server_prepare(void *ctx, struct redis *redis) {
     struct server *server = ctx;
     struct servers_config *config = &server->of->config;
     if (!server->was_up &&
@@ -158,7 +155,7 @@ static enum redis_role role_of(const struct servers *servers) {
                                                                                        : REDIS_ROLE_ANY;
 }
 
-static struct server *add(struct servers *servers, const struct redis_target *target) {
+static struct server *server_add(struct servers *servers, const struct redis_target *target) {
     struct server *server = servers->count < SERVERS_MAX ? calloc(1, sizeof *server) : NULL;
     if (!server)
         return NULL;
@@ -172,11 +169,11 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
                                   .role = role_of(servers),
                                   .target = *target,
                                   .find = servers->config.leader ? find_leaders
-                                          : servers->sentinel    ? find_master
+                                          : servers->sentinels   ? find_master
                                                                  : NULL,
-                                  .prepare = prepare,
+                                  .prepare = server_prepare,
                                   .hold = servers->config.replicas > 0,
-                                  .on_state = on_state,
+                                  .on_state = servers_on_state,
                                   .ctx = server};
     server->redis = redis_open(&config);
     if (server->redis && config.hold)
@@ -185,7 +182,8 @@ static struct server *add(struct servers *servers, const struct redis_target *ta
                                                                 .timeout_ms = config.timeout_ms,
                                                                 .replicas = servers->config.replicas,
                                                                 .held = server->redis,
-                                                                .patient = servers->sentinel != NULL,
+                                                                .patient = servers->sentinels != NULL,
+                                                                .key_prefix = servers->config.key_prefix,
                                                                 .owns = owns_key,
                                                                 .ctx = server});
     if (!server->redis || (config.hold && !server->barrier)) {
@@ -209,7 +207,7 @@ static void set_owner(struct servers *servers, int slot, struct server *owner) {
 
 /* It is idle, so no call is answered. The connection refers to the server until the loop has run, but calls
  * neither `on_state` nor `find` once it is closed. */
-static void drop(struct servers *servers, int i) {
+static void server_drop(struct servers *servers, int i) {
     struct server *server = servers->server[i];
     if (server->was_away && servers->config.lost)
         servers->config.lost(servers->config.prepare_ctx, server);
@@ -224,13 +222,13 @@ static void drop(struct servers *servers, int i) {
 }
 
 struct server *servers_at(struct servers *servers, const struct redis_address *address) {
-    struct server *known = find(servers, address);
+    struct server *known = server_find(servers, address);
     if (known)
         return known;
     struct redis_target target = servers->config.url->servers[0]; /* user and password */
     snprintf(target.host, sizeof target.host, "%s", address->host);
     target.port = address->port;
-    return add(servers, &target);
+    return server_add(servers, &target);
 }
 
 /* The servers that the URL names. */
@@ -272,7 +270,7 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
     servers_want_map(servers);
 }
 
-static void install(struct servers *servers) {
+static void servers_install(struct servers *servers) {
     struct server *masters[REDIS_MASTERS_MAX] = {NULL};
     bool were[SERVERS_MAX] = {false};
     int known = servers->count;
@@ -305,7 +303,7 @@ static void install(struct servers *servers) {
     servers->error[0] = '\0';
 }
 
-static void on_epoch(void *ctx, const struct redis_value *value) {
+static void servers_on_epoch(void *ctx, const struct redis_value *value) {
     struct servers *servers = ctx;
     const char *info = value ? redis_value_text(value) : NULL;
     char epoch[24];
@@ -322,23 +320,22 @@ static bool is_old(struct servers *servers) {
     return now_ms - servers->old_since_ms < OLD_MAP_MS;
 }
 
-static void on_map(void *ctx, const struct redis_value *value) {
+static void servers_on_map(void *ctx, const struct redis_value *value) {
     struct servers *servers = ctx;
     const char *asked = servers->asked->address.host;
     servers->asked = NULL;
     if (servers->closing)
         return;
-    bool refused = value && redis_value_type(value) == REDIS_ERROR;
-    if (value && !refused && !is_old(servers) &&
-        redis_slots_read(servers->slots, redis_value_reply(value), asked)) {
+    const char *error = redis_value_error(value);
+    if (value && !is_old(servers) && redis_slots_read(servers->slots, value, asked)) {
         servers->epoch = servers->told_epoch;
         servers->old_since_ms = 0;
-        install(servers);
+        servers_install(servers);
         return;
     }
     servers_want_map(servers); /* another server may know more */
     snprintf(servers->error, sizeof servers->error, "%s",
-             refused ? redis_value_text(value) : "no server of the cluster says who has the slots");
+             error ? error : "no server of the cluster says who has the slots");
 }
 
 static bool lacks_master(const struct servers *servers) {
@@ -358,10 +355,10 @@ static void read_map(struct servers *servers) {
         servers->wanted = false;
         servers->asked = server;
         servers->read_at_ms = clock_mono_ms(servers->config.clock) +
-                              (lacks_master(servers) ? MAP_AGE_GONE_MS : MAP_AGE_MS) +
+                              (lacks_master(servers) ? REDIS_MAP_AGE_GONE_MS : REDIS_MAP_AGE_MS) +
                               (int64_t)randombytes_uniform(MAP_JITTER_MS);
-        redis_callf(server->redis, on_epoch, servers, "CLUSTER INFO");
-        redis_callf(server->redis, on_map, servers, "CLUSTER SLOTS");
+        redis_call(server->redis, servers_on_epoch, servers, 2, (const char *[]){"CLUSTER", "INFO"});
+        redis_call(server->redis, servers_on_map, servers, 2, (const char *[]){"CLUSTER", "SLOTS"});
         return;
     }
     add_named(servers);
@@ -379,9 +376,9 @@ static bool is_needed(struct server *server, int64_t now_ms) {
 static void follow_all(struct servers *servers) {
     for (int i = servers->count; i-- > 0;) {
         struct server *server = servers->server[i];
-        if (servers_are_cluster(servers) && !find(servers->config.leader, &server->address) &&
+        if (servers_are_cluster(servers) && !server_find(servers->config.leader, &server->address) &&
             redis_is_idle(server->redis))
-            drop(servers, i);
+            server_drop(servers, i);
         else
             follow(server);
     }
@@ -401,7 +398,7 @@ void servers_tick(struct servers *servers) {
         return;
     for (int i = servers->count; i-- > 0;) {
         if (!is_needed(servers->server[i], now_ms))
-            drop(servers, i);
+            server_drop(servers, i);
     }
 }
 
@@ -419,11 +416,11 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
         return false;
     }
     if (config->url->kind == REDIS_URL_SENTINEL && !config->leader &&
-        !(servers->sentinel = sentinel_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
+        !(servers->sentinels = sentinels_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
         return false;
-    if (add(servers, &config->url->servers[0]))
+    if (server_add(servers, &config->url->servers[0]))
         return true;
-    sentinel_close(servers->sentinel);
+    sentinels_close(servers->sentinels);
     return false;
 }
 
@@ -434,7 +431,7 @@ void servers_close(struct servers *servers) {
     servers->closing = true;
     servers->count = 0;
     memset(servers->of_slot, 0, sizeof servers->of_slot);
-    sentinel_close(servers->sentinel);
+    sentinels_close(servers->sentinels);
     for (int i = 0; i < count; i++)
         disconnect(servers->server[i]);
     for (int i = 0; i < count; i++)

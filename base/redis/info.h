@@ -1,6 +1,6 @@
 /* What the text of INFO says. Pure. */
-#ifndef INVENTORY_STORE_INFO_H
-#define INVENTORY_STORE_INFO_H
+#ifndef BASE_REDIS_INFO_H
+#define BASE_REDIS_INFO_H
 
 #include <stdbool.h>
 #include <stddef.h>
