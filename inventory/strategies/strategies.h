@@ -13,6 +13,7 @@ struct optimistic;
 struct strategies {
     struct shared *shared;
     struct purchases *purchases;
+    struct work_delay *work_delay; /* of `naive` and `locked` */
 
     /* batch.c */
     struct batch *spare_batches;
@@ -24,9 +25,6 @@ struct strategies {
 
     /* optimistic.c */
     struct optimistic *optimistic;
-
-    /* work_delay.c */
-    struct work_delay *work_delay;
 };
 
 struct strategy {
