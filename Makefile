@@ -100,24 +100,27 @@ remake      = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$
 .SECONDARY:
 .DEFAULT_GOAL := all
 
-all: $(PROGRAMS) $(TURNED_CLOCK) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## build everything into build/
+all: $(PROGRAMS) $(TURNED_CLOCK) $(LIB) $(LOCKS) $(LIBLOCK_SO) $(LIBETCD_SO) ## use: build everything into build/
 	@:
 
-help: ## say what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+# A target is listed if its line ends with "## GROUP: what it does".
+help: ## use: list what there is to make
+	@for group in use measure test maintain; do \
+	    echo "$$group:" && sed -n "s/^\([a-z]*\):.*## $$group: \(.*\)/\1\t\2/p" Makefile | \
+	        awk -F '\t' '{ printf "  make %-9s %s\n", $$1, $$2 }'; done
 
-deps: ## install what is needed to build, run, measure and test (Debian; elsewhere: say what is missing)
+deps: ## use: install what is needed to build, run, measure and test (Debian; elsewhere: say what is missing)
 	@deploy/deps.sh build run measure test
 
-run: ## build, start private Redis and etcd and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
+run: ## use: build; start a private Redis and etcd, and the service on http://127.0.0.1:8080, until Ctrl-C (ARGS: its flags)
 	@deploy/deps.sh build run
 	@+$(remake) all
 	@deploy/run.sh $(ARGS)
 
-reset: ## remove what make run has kept in var/: data, logs, admin token
+reset: ## use: remove what make run keeps in var/: data, logs, admin token
 	@deploy/reset.sh
 
-test: deps $(STORE:%=build/%/bin) ## build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey, STORE=redis8: on that)
+test: deps $(STORE:%=build/%/bin) ## test: build and run every test (SAN=asan or SAN=tsan: under that sanitizer; STORE=valkey or STORE=redis8: on that store)
 	@+$(remake) all tests
 	@$(on_store) SECKILL_BUILD=$(BUILD) test/run.sh $(filter $(LONGEST),$(TESTS)) $(filter-out $(LONGEST),$(TESTS))
 
@@ -146,48 +149,48 @@ $(NPM): test/npm/package.json test/npm/package-lock.json
 
 tests: $(TESTS) $(STOPS) $(TURNED_CLOCK) $(NPM) ; @:
 
-check: ## everything: test, again under ASan+UBSan and under TSan, then lint
+check: ## test: run everything: test, test under ASan+UBSan, test under TSan, lint
 	+$(MAKE) --no-print-directory test
 	+$(MAKE) --no-print-directory test SAN=asan
 	+$(MAKE) --no-print-directory test SAN=tsan
 	+$(MAKE) --no-print-directory lint
 
-bench: ## measure orders/s, latency and CPU beside the ceilings of HTTP library and store
+bench: ## measure: measure orders/s, latency and CPU beside the ceilings of the HTTP library and the store
 	@deploy/deps.sh build run measure
 	@+$(remake) all benches
 	@SECKILL_BUILD=$(BUILD) loadtest/bench.sh
 
-masters: ## measure what a purchase costs with one Redis, and with a cluster of one, three and six masters
+masters: ## measure: measure the cost of a purchase with one Redis, and with a cluster of one, three and six masters
 	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/masters.sh
 
-deaths: ## measure for how long nothing is sold after the death of a master, below Sentinels and in a cluster
+deaths: ## measure: measure for how long nothing is sold after a master dies, below Sentinels and in a cluster
 	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/deaths.sh
 
-oversell: ## sell a hundred units with every strategy and print which oversold
+oversell: ## measure: sell a hundred units with every strategy and print which oversold
 	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/oversell.sh
 
-baskets: ## sell baskets in every way and print which oversold, and what purchases lose beside them
+baskets: ## measure: sell baskets in every way and print which oversold, and what purchases beside them lose
 	@deploy/deps.sh build run measure
 	@+$(remake) all
 	@SECKILL_BUILD=$(BUILD) loadtest/baskets.sh
 
-lab: ## play every way in which a sale goes wrong, and its fix, with real servers; the report is in build/lab (ARGS: seckill-lab run's)
+lab: ## use: play every way in which a sale goes wrong, and its fix, with real servers; report in build/lab (ARGS: flags of seckill-lab run)
 	@deploy/deps.sh build run lab
 	@+$(remake) all
 	@$(BUILD)/seckill-lab run all --out $(BUILD)/lab $(ARGS)
 
-demo: ## build and start a page on which you break a lock and watch the sale oversell, until Ctrl-C (ARGS: seckill-lab serve's)
+demo: ## use: serve a page on which you break a lock and watch the sale oversell, until Ctrl-C (ARGS: flags of seckill-lab serve)
 	@deploy/deps.sh build run lab
 	@+$(remake) all
 	@$(BUILD)/seckill-lab serve $(ARGS)
 
-torture: deps $(STORE:%=build/%/bin) ## kill under load, for hours: sales, failovers, everything at once, locks, baskets; writes docs/evidence.md (SECKILL_TORTURE_ROUNDS, STORE)
+torture: deps $(STORE:%=build/%/bin) ## test: kill servers under load, for hours; write docs/evidence.md (SECKILL_TORTURE_ROUNDS, STORE)
 	@+$(remake) all tests
 	@$(on_store) SECKILL_BUILD=$(BUILD) test/torture.sh
 
@@ -195,7 +198,7 @@ SOURCES    := $(foreach m,$(MODULES),$(call sources,$m)) $(wildcard base/preload
 HEADERS    := $(wildcard $(sort $(SOURCES:.c=.h) $(addsuffix *.h,$(dir $(SOURCES)))))
 SCRIPTS    := $(wildcard */*.sh .ci/run)
 
-lint: ## check format, clang-tidy, cppcheck, shellcheck, the arrows between files, deploy/, and that the docs name every option
+lint: ## maintain: check format, clang-tidy, cppcheck, shellcheck, the arrows between files, deploy/, and that the docs name every option
 	@deploy/deps.sh build measure check test
 	@+$(remake) all $(NPM)
 	@echo '  LINT clang-format' && clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
@@ -208,11 +211,11 @@ lint: ## check format, clang-tidy, cppcheck, shellcheck, the arrows between file
 	@echo '  LINT deploy' && test/deploy.sh $(BUILD)
 	@echo '  LINT options' && test/options.sh $(BUILD)/seckilld docs/sell.md && test/options.sh $(BUILD)/lock-bench docs/measure.md
 
-fmt: ## format all C sources
+fmt: ## maintain: format all C sources
 	@deploy/deps.sh check
 	clang-format -i $(SOURCES) $(HEADERS)
 
-fuzz: ## fuzz each parser for FUZZ_SECONDS (60), starting from the corpus in the tree
+fuzz: ## test: fuzz each parser for FUZZ_SECONDS (60), starting from the corpus in the tree
 	@deploy/deps.sh build fuzz
 	@+$(remake) fuzzers SAN=fuzz CC=clang
 	@test/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
@@ -221,28 +224,28 @@ fuzzers: $(FUZZERS) ; @:
 
 benches: $(BENCHES) ; @:
 
-install: all ## install into PREFIX (/usr/local), below DESTDIR; settings that are there in SYSCONFDIR (/etc) are kept
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include/lock include/etcd lib/pkgconfig lib/seckill lib/systemd/system share/doc/seckill)
-	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(TURNED_CLOCK) $(DESTDIR)$(PREFIX)/lib/seckill
-	install -d $(DESTDIR)$(SYSCONFDIR)/seckill
-	[ -e $(DESTDIR)$(SYSCONFDIR)/seckill/seckilld.conf ] || \
-	    install -m 644 deploy/seckilld.conf $(DESTDIR)$(SYSCONFDIR)/seckill
-	sed 's|@BINDIR@|$(PREFIX)/bin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|' deploy/seckilld.service | \
-	    install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/seckilld.service
-	install -m 644 deploy/seckilld.conf deploy/redis.conf $(DESTDIR)$(PREFIX)/share/doc/seckill
-	install deploy/mend-aof.sh $(DESTDIR)$(PREFIX)/share/doc/seckill
-	install -m 644 lock/lock.h $(DESTDIR)$(PREFIX)/include/lock
-	install -m 644 lock/libetcd/etcd.h $(DESTDIR)$(PREFIX)/include/etcd
-	install -m 644 $(LOCKS) $(DESTDIR)$(PREFIX)/lib
-	for so in $(LIBLOCK_SO) $(LIBETCD_SO); do \
-	    install -m 644 $(call so_file,$$so) $(DESTDIR)$(PREFIX)/lib && \
-	    cp -Pf $(call so_name,$$so) $$so $(DESTDIR)$(PREFIX)/lib || exit 1; done
-	for pc in lock/liblock lock/libetcd/libetcd; do \
-	    sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $$pc.pc.in | \
-	        install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/$${pc##*/}.pc || exit 1; done
+# put FLAGS,FILES,DIRECTORY; put_filled FILE,DIRECTORY below PREFIX: its @NAMES@ are replaced, and it loses its .in.
+put         = @echo '  INSTALL $(DESTDIR)$(3): $(notdir $(2))' && install -d $(DESTDIR)$(3) && install $(1) $(2) $(DESTDIR)$(3)
+put_filled  = @echo '  INSTALL $(DESTDIR)$(PREFIX)/$(2): $(notdir $(1:.in=))' && install -d $(DESTDIR)$(PREFIX)/$(2) && \
+                  sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@BINDIR@|$(PREFIX)/bin|; s|@SYSCONFDIR@|$(SYSCONFDIR)|' $(1) | \
+                  install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/$(2)/$(notdir $(1:.in=))
 
-clean: ## remove build/ (var/, the data of make run, stays)
+install: all ## use: install into PREFIX (/usr/local) below DESTDIR; keep settings that are already in SYSCONFDIR (/etc)
+	$(call put,-m 755,$(PROGRAMS),$(PREFIX)/bin)
+	$(call put,-m 644,$(TURNED_CLOCK),$(PREFIX)/lib/seckill)
+	$(if $(wildcard $(DESTDIR)$(SYSCONFDIR)/seckill/seckilld.conf),,$(call put,-m 644,deploy/seckilld.conf,$(SYSCONFDIR)/seckill))
+	$(call put_filled,deploy/seckilld.service,lib/systemd/system)
+	$(call put,-m 644,LICENSE deploy/seckilld.conf deploy/redis.conf,$(PREFIX)/share/doc/seckill)
+	$(call put,-m 755,deploy/mend-aof.sh,$(PREFIX)/share/doc/seckill)
+	$(call put,-m 644,lock/lock.h,$(PREFIX)/include/lock)
+	$(call put,-m 644,lock/libetcd/etcd.h,$(PREFIX)/include/etcd)
+	$(call put,-m 644,$(LOCKS),$(PREFIX)/lib)
+	$(call put,-m 644,$(foreach so,$(LIBLOCK_SO) $(LIBETCD_SO),$(call so_file,$(so))),$(PREFIX)/lib)
+	@cp -Pf $(foreach so,$(LIBLOCK_SO) $(LIBETCD_SO),$(call so_name,$(so)) $(so)) $(DESTDIR)$(PREFIX)/lib
+	$(call put_filled,lock/liblock.pc.in,lib/pkgconfig)
+	$(call put_filled,lock/libetcd/libetcd.pc.in,lib/pkgconfig)
+
+clean: ## maintain: remove build/ (var/, the data of make run, stays)
 	rm -rf build
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
@@ -326,6 +329,6 @@ $(BUILD)/gen/etcd.pb-c.h: $(BUILD)/gen/etcd.pb-c.c ;
 $(O)/gen/%.o: $(BUILD)/gen/%.c
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
-$(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && base/embed.sh $< $(subst .,_,$*) > $@
+$(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && echo '  EMBED $<' && base/embed.sh $< $(subst .,_,$*) > $@
 
 -include $(patsubst %.c,$(O)/%.d,$(SOURCES))

@@ -1,71 +1,96 @@
+/* The library's calls: opens and closes the layers, gives each its turn, and hands calls down to the layer
+ * that answers them. */
+#include "inventory/inventory.h"
+
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/lock_epoch.h"
 #include "inventory/purchases/histories.h"
 #include "inventory/purchases/lost.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/purchases/rest.h"
-#include "inventory/strategies/strategies.h"
-#include "inventory/strategies/work_delay.h"
+#include "inventory/store/status.h"
 #include "inventory/transactions/audit_all.h"
 #include "inventory/transactions/disown.h"
+#include "inventory/transactions/epoch.h"
+#include "inventory/transactions/journal.h"
 #include "inventory/transactions/reconcile.h"
 #include "inventory/transactions/transaction.h"
 
 enum { TICK_MS = 50 };
 
+/* ---- open, tick, close ---- */
+
 static void on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (!up)
         return;
-    metric_add(&inventory->metrics->reconnects, 1);
-    rest_tick(inventory);
-    lost_resolve(inventory);
+    metric_add(&inventory->shared.metrics->reconnects, 1);
+    rest_tick(&inventory->purchases);
+    lost_resolve(&inventory->purchases);
 }
 
-static struct router *open_store(struct inventory *inventory) {
-    struct servers_config config = {.loop = inventory->loop,
-                                    .url = &inventory->url,
-                                    .clock = inventory->config.clock,
-                                    .timeout_ms = inventory->config.call_timeout_ms,
-                                    .replicas = inventory->config.replicas,
-                                    .key_prefix = "seckill:",
-                                    .prepare = histories_prepare,
-                                    .lost = histories_lost,
-                                    .prepare_ctx = inventory,
-                                    .on_state = on_state,
-                                    .ctx = inventory};
-    return router_open(&config, &inventory->metrics->scripts_loaded);
+/* A server that may have lost something sells again: items may lack what the journal says. */
+static void on_mended(void *ctx) {
+    struct inventory *inventory = ctx;
+    reconcile_suspect(&inventory->transactions);
 }
 
 static void on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
-    inventory->tick_ms = clock_mono_ms(inventory->config.clock);
-    lost_expire(inventory, false);
-    lost_resolve(inventory);
-    transaction_tick(inventory, false);
-    optimistic_tick(inventory);
-    audit_tick(inventory);
-    histories_tick(inventory);
-    rest_tick(inventory);
-    reconcile_tick(inventory);
-    audit_all_tick(inventory);
-    disown_tick(inventory);
+    inventory->shared.tick_ms = shared_now_ms(&inventory->shared);
+    lost_expire(&inventory->purchases, false);
+    lost_resolve(&inventory->purchases);
+    transaction_tick(&inventory->transactions, false);
+    optimistic_tick(&inventory->strategies);
+    audit_tick(&inventory->purchases);
+    histories_tick(&inventory->purchases);
+    rest_tick(&inventory->purchases);
+    reconcile_tick(&inventory->transactions);
+    audit_all_tick(&inventory->transactions);
+    disown_tick(&inventory->transactions);
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct inventory *inventory = handle->data;
-    if (--inventory->closing == 0)
-        free(inventory);
+static struct router *open_store(struct inventory *inventory) {
+    const struct shared *shared = &inventory->shared;
+    struct servers_config config = {.loop = shared->loop,
+                                    .url = &shared->url,
+                                    .key_prefix = "seckill:",
+                                    .clock = shared->config.clock,
+                                    .timeout_ms = shared->config.call_timeout_ms,
+                                    .replicas = shared->config.replicas,
+                                    .prepare = histories_prepare,
+                                    .lost = histories_lost,
+                                    .prepare_ctx = &inventory->purchases,
+                                    .on_state = on_state,
+                                    .ctx = inventory};
+    return router_open(&config, &shared->metrics->scripts_loaded);
 }
 
-static void make_id(char id[INVENTORY_DIGEST_SIZE]) {
+static bool open_layers(struct inventory *inventory) {
+    struct shared *shared = &inventory->shared;
+    struct purchases *purchases = &inventory->purchases;
     unsigned char random[16];
+    char id[INVENTORY_DIGEST_SIZE];
     randombytes_buf(random, sizeof random);
-    sodium_bin2base64(id, INVENTORY_DIGEST_SIZE, random, sizeof random,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    sodium_bin2base64(id, sizeof id, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    if (!purchases_open(purchases, shared, id, on_mended, inventory))
+        return false;
+    shared->store = open_store(inventory);
+    if (!shared->store) {
+        purchases_close(purchases);
+        return false;
+    }
+    audit_init(purchases);
+    work_delay_init(&inventory->work_delay, shared->loop, shared->config.clock, shared->config.work_delay_ms);
+    inventory->strategies.shared = inventory->transactions.shared = shared;
+    inventory->strategies.purchases = inventory->transactions.purchases = purchases;
+    inventory->strategies.work_delay = inventory->transactions.work_delay = &inventory->work_delay;
+    inventory->transactions.torn = shared->url.kind == REDIS_URL_CLUSTER;
+    return true;
 }
 
 struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config *config, char *error,
@@ -75,112 +100,212 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
         snprintf(error, error_size, "out of memory");
         goto fail;
     }
-    inventory->config = *config;
-    inventory->loop = loop;
-    make_id(inventory->id);
-    items_init(&inventory->items);
-    STAILQ_INIT(&inventory->dirty);
-    STAILQ_INIT(&inventory->again);
-    STAILQ_INIT(&inventory->lost);
-    STAILQ_INIT(&inventory->audits.runs);
-    inventory->metrics = config->metrics ? config->metrics : &inventory->own_metrics;
-    if (!redis_url_parse(&inventory->url, config->redis_url, error, error_size))
+    struct shared *shared = &inventory->shared;
+    shared->config = *config;
+    shared->loop = loop;
+    shared->metrics = config->metrics ? config->metrics : &shared->own_metrics;
+    if (!redis_url_parse(&shared->url, config->redis_url, error, error_size))
         goto fail;
-    putback_init(inventory);
-    inventory->torn = inventory->url.kind == REDIS_URL_CLUSTER;
-    inventory->store = open_store(inventory);
-    if (!inventory->store) {
+    if (!open_layers(inventory)) {
         snprintf(error, error_size, "out of memory");
         goto fail;
     }
     inventory->tick.data = inventory;
     uv_timer_init(loop, &inventory->tick);
     uv_timer_start(&inventory->tick, on_tick, TICK_MS, TICK_MS);
-    inventory->delay.data = inventory;
-    uv_timer_init(loop, &inventory->delay);
-    inventory->audits.pause.data = inventory;
-    uv_timer_init(loop, &inventory->audits.pause);
     return inventory;
 fail:
     free(inventory);
     return NULL;
 }
 
-static void finish_all(struct purchases *purchases) {
-    for (struct inventory_purchase *purchase; (purchase = purchases_take(purchases));)
-        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+static void on_timer_closed(uv_handle_t *timer) {
+    struct inventory *inventory = timer->data;
+    if (--inventory->closing == 0)
+        free(inventory);
+}
+
+static void close_timer(struct inventory *inventory, uv_timer_t *timer) {
+    inventory->closing++;
+    timer->data = inventory; /* it does not fire any more */
+    uv_close((uv_handle_t *)timer, on_timer_closed);
 }
 
 void inventory_close(struct inventory *inventory) {
     if (!inventory)
         return;
-    router_close(inventory->store);
-    optimistic_close(inventory);
-    work_delay_close(inventory);
-    audit_close(inventory);
-    reconcile_close(inventory);
-    audit_all_close(inventory);
-    for (struct item *item; (item = STAILQ_FIRST(&inventory->dirty));) {
-        STAILQ_REMOVE_HEAD(&inventory->dirty, next_dirty);
-        item->dirty = false;
-        item->users++;
-        finish_all(&item->waiting);
-        items_drop(&inventory->items, item);
-    }
-    finish_all(&inventory->again);
-    lost_expire(inventory, true);
-    transaction_tick(inventory, true);
-    batch_free_spares(inventory);
-    putback_free(inventory);
-    items_free(&inventory->items);
-    inventory->closing = 3;
-    uv_close((uv_handle_t *)&inventory->audits.pause, on_handle_closed);
-    uv_close((uv_handle_t *)&inventory->delay, on_handle_closed);
-    uv_close((uv_handle_t *)&inventory->tick, on_handle_closed);
-}
-
-bool inventory_is_up(const struct inventory *inventory) {
-    return router_is_up(inventory->store, NULL);
-}
-
-bool inventory_is_mending(const struct inventory *inventory) {
-    return inventory->putback.running > 0;
+    router_close(inventory->shared.store);
+    optimistic_close(&inventory->strategies);
+    work_delay_end(&inventory->work_delay);
+    audit_close(&inventory->purchases);
+    reconcile_close(&inventory->transactions);
+    audit_all_close(&inventory->transactions);
+    purchases_end_waiting(&inventory->purchases);
+    lost_expire(&inventory->purchases, true);
+    transaction_tick(&inventory->transactions, true);
+    batch_free_spares(&inventory->strategies);
+    purchases_close(&inventory->purchases);
+    close_timer(inventory, &inventory->purchases.audits.pause);
+    close_timer(inventory, &inventory->work_delay.timer);
+    close_timer(inventory, &inventory->tick);
 }
 
 bool inventory_drain(struct inventory *inventory, int *open) {
-    *open = receipts_open(&inventory->putback.receipts);
-    inventory->putback.hasty = true;
-    return *open == 0 && rest_leave(inventory);
+    *open = putback_hurry(inventory->purchases.putback);
+    return *open == 0 && rest_leave(&inventory->purchases);
+}
+
+bool inventory_is_mending(const struct inventory *inventory) {
+    return putback_is_running(inventory->purchases.putback);
 }
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory) {
-    return inventory->metrics;
+    return inventory->shared.metrics;
 }
 
-/* ---- the way of a purchase ---- */
+/* ---- the store ---- */
+
+bool inventory_is_up(const struct inventory *inventory) {
+    return router_is_up(inventory->shared.store, NULL);
+}
+
+const char *inventory_last_error(const struct inventory *inventory) {
+    return store_last_error(&inventory->shared);
+}
+
+void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
+    health_read(&inventory->shared, fn, ctx);
+}
+
+void inventory_time_read(struct inventory *inventory, inventory_time_fn *fn, void *ctx) {
+    store_time_read(&inventory->shared, fn, ctx);
+}
+
+/* ---- purchases ---- */
 
 void inventory_flush(struct inventory *inventory) {
     struct inventory_purchase *purchase;
-    while ((purchase = purchases_take(&inventory->again)))
+    while ((purchase = purchase_queue_take(&inventory->purchases.again)))
         strategy_start(purchase);
-    batch_flush(inventory);
-    router_flush(inventory->store);
+    batch_flush(&inventory->strategies);
+    router_flush(inventory->shared.store);
 }
 
 void inventory_purchase_begin(struct inventory *inventory, struct inventory_purchase *purchase) {
-    purchase->inventory = inventory;
+    struct shared *shared = &inventory->shared;
+    purchase->purchases = &inventory->purchases;
+    purchase->strategies = &inventory->strategies;
     purchase->in = NULL;
     purchase->read = NULL;
     purchase->history = 0;
-    uint64_t waiting = inventory->metrics->waiting;
-    metric_add(&inventory->metrics->waiting, 1);
-    if (waiting >= (uint64_t)inventory->config.queue_max) {
+    uint64_t waiting = shared->metrics->waiting;
+    metric_add(&shared->metrics->waiting, 1);
+    if (waiting >= (uint64_t)shared->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
-    } else if (!router_is_up(inventory->store, purchase->item)) { /* it is the tag of its keys */
+    } else if (!router_is_up(shared->store, purchase->item)) { /* it is the tag of its keys */
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
-    } else if (!(purchase->in = items_take(&inventory->items, purchase->item))) {
+    } else if (!(purchase->in = items_take(&inventory->purchases.items, purchase->item))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
     } else {
         strategy_start(purchase);
     }
+}
+
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
+                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
+    purchases_step_order(&inventory->purchases, id, step, arrived_ns, fn, ctx);
+}
+
+void inventory_sweep(struct inventory *inventory) {
+    purchases_sweep(&inventory->purchases);
+}
+
+bool inventory_is_sweeping(const struct inventory *inventory) {
+    return inventory->purchases.sweeping;
+}
+
+void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
+                           inventory_item_fn *fn, void *ctx) {
+    purchases_create_item(&inventory->purchases, item, fn, ctx);
+}
+
+void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
+    purchases_get_item(&inventory->purchases, name, fn, ctx);
+}
+
+void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
+                            int64_t quantity, inventory_restock_fn *fn, void *ctx) {
+    purchases_restock_item(&inventory->purchases, name, digest, quantity, fn, ctx);
+}
+
+void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
+    purchases_audit_item(&inventory->purchases, name, fn, ctx);
+}
+
+/* ---- transactions ---- */
+
+void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
+    journal_find(&inventory->transactions, transaction);
+}
+
+void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_check(&inventory->transactions, transaction);
+}
+
+void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_make(&inventory->transactions, transaction);
+}
+
+void inventory_transaction_make_at_once(struct inventory *inventory,
+                                        struct inventory_transaction *transaction) {
+    transaction_make_at_once(&inventory->transactions, transaction);
+}
+
+void inventory_transaction_make_naive(struct inventory *inventory,
+                                      struct inventory_transaction *transaction) {
+    transaction_make_naive(&inventory->transactions, transaction);
+}
+
+void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
+                                  enum inventory_step step) {
+    transaction_settle(&inventory->transactions, transaction, step);
+}
+
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx) {
+    journal_claim(&inventory->transactions, most, claim_ms, fn, ctx);
+}
+
+bool inventory_transactions_are_suspect(const struct inventory *inventory) {
+    return reconcile_is_due(&inventory->transactions);
+}
+
+void inventory_transactions_suspect(struct inventory *inventory) {
+    reconcile_suspect(&inventory->transactions);
+}
+
+void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
+                                      void *ctx) {
+    reconcile_begin(&inventory->transactions, mend, fn, ctx);
+}
+
+void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx) {
+    audit_all_begin(&inventory->transactions, fn, ctx);
+}
+
+/* ---- the lock epoch ---- */
+
+void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
+                                    inventory_lock_epoch_fn *fn, void *ctx) {
+    epoch_heartbeat(&inventory->transactions, heartbeat, fn, ctx);
+}
+
+void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
+                                 void *ctx) {
+    epoch_switch(&inventory->transactions, lock, fn, ctx);
+}
+
+void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
+                                inventory_lock_epoch_fn *fn, void *ctx) {
+    epoch_leave(&inventory->transactions, instance, fn, ctx);
 }

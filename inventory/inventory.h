@@ -221,7 +221,8 @@ struct inventory_purchase {
     int64_t available;            /* with SOLD_OUT */
 
     /* The inventory's own: */
-    struct inventory *inventory;
+    struct purchases *purchases;
+    struct strategies *strategies;
     STAILQ_ENTRY(inventory_purchase) next;
     struct item *in;
     int64_t sent_ms; /* by this process's clock, when it was sent last */

@@ -53,7 +53,7 @@ struct inventory_transaction {
     int64_t aborted_ns;
 
     /* The inventory's own: */
-    struct inventory *inventory;       /* while it is being found */
+    struct transactions *transactions; /* while it is being found */
     char nonce[INVENTORY_DIGEST_SIZE]; /* random: tells the orders of two attempts apart */
     int phase;
 };

@@ -10,28 +10,35 @@ from pathlib import Path
 
 HEAD = '''# Evidence
 
-`make torture` writes this page: each promise, what was done to break it, how often, on which server, and what came of it.
-`make torture STORE=valkey` and `STORE=redis8` do the same on Valkey 8 and Redis 8, and add their rows. A row is replaced when its attack is repeated on the same server.
-The *commit* of a row is that which was attacked. `SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds of each. Each program prints its
-seed; `SECKILL_SEED` repeats it.
+`make torture` writes this page. Each row has a promise, the attack on it, how often and on which server it was played, and the result.
+`make torture STORE=valkey` and `STORE=redis8` do the same on Valkey 8 and Redis 8, and add their rows. A row is replaced when its attack is
+repeated on the same server. The *commit* is the state of the code that was attacked. `SECKILL_TORTURE_ROUNDS=3 make torture` plays three rounds
+of each attack. Each program prints its seed; `SECKILL_SEED` repeats a run.
 
 '''
 ORDERS = '''
 ## Orders
 
-Two instances in each round. At the end all that was ever acknowledged is compared with the books: every order and each line of every basket,
-the units of every item, and the limits of users. *Lost*: what is not there as it was acknowledged last. *Put back*: what a failover had
-lost, and an instance wrote again; 0: nothing was lost that a living instance knew of. *Told*: of the lost, what the log or
-`seckill_shortage_total` tells. *Untold*: the rest, and it must be 0. –: not counted. Where nothing else is said, each master has
-one replica. Redis or Valkey writes its file without waiting for the disk.
+There are two instances in each round. At the end everything that was ever acknowledged is compared with the books: every order, each line of every
+basket, the units of every item, and the limits of users.
+
+- *Lost*: what is not in the books as it was last acknowledged.
+- *Put back*: what a failover had lost, and an instance wrote again; 0 means that nothing was lost of which a living instance knew.
+- *Told*: the part of the lost that the log or `seckill_shortage_total` reports.
+- *Untold*: the rest of the lost; it must be 0.
+- –: not counted.
+
+Each master has one replica, unless the attack says otherwise. Redis or Valkey writes its file without waiting for the disk.
 
 '''
 LOCKS = '''
 ## Locks
 
-Processes take turns, six of them (with etcd four), and say from when to when they believed in their grants. *Overlap*: for how long two
-believed at the same time, at most; it must be shorter than the time to live. *Lost*: grants that a failover had lost
-before their time was over, as their release says; –: not counted. A *fence given twice* is one that two grants had; it must be 0.
+Six processes (four with etcd) take turns, and record from when to when they believed in their grants.
+
+- *Lost*: grants that a failover had lost before their time was over, as their release reports; –: not counted.
+- *Overlap*: the longest time for which two processes believed at once; it must be shorter than the time to live.
+- *Fences given twice*: fences that two grants had; it must be 0.
 
 '''
 COLUMNS = {ORDERS: ['promise', 'attack', 'times', 'server', 'acknowledged', 'lost', 'put back', 'told', 'untold', 'commit'],

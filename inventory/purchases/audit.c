@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
 #include "inventory/purchases/audit_judge.h"
 #include "inventory/purchases/due.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 
@@ -61,12 +61,12 @@ struct audit_run {
 /* ---- the end ---- */
 
 /* An item with holds is entered in the index of due times, if that was lost. */
-static void answer(struct inventory *inventory, struct audit_run *run, enum inventory_status status) {
+static void answer(struct purchases *purchases, struct audit_run *run, enum inventory_status status) {
     if (status == INVENTORY_OK && run->count.audit.item.held > 0)
-        due_mend(inventory->store, run->name);
+        due_mend(purchases->shared->store, run->name);
     for (struct waiter *waiter; (waiter = STAILQ_FIRST(&run->waiters));) {
         STAILQ_REMOVE_HEAD(&run->waiters, next);
-        inventory->audits.waiting--;
+        purchases->audits.waiting--;
         waiter->fn(waiter->ctx, status, status == INVENTORY_OK ? &run->count.audit : NULL);
         free(waiter);
     }
@@ -74,8 +74,8 @@ static void answer(struct inventory *inventory, struct audit_run *run, enum inve
 }
 
 /* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
-static void abandon(struct inventory *inventory) {
-    struct audits *audits = &inventory->audits;
+static void abandon(struct purchases *purchases) {
+    struct audits *audits = &purchases->audits;
     struct router *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
     STAILQ_CONCAT(&runs, &audits->runs);
@@ -85,7 +85,7 @@ static void abandon(struct inventory *inventory) {
     router_close(store);
     for (struct audit_run *run; (run = STAILQ_FIRST(&runs));) {
         STAILQ_REMOVE_HEAD(&runs, next);
-        answer(inventory, run, INVENTORY_UNAVAILABLE);
+        answer(purchases, run, INVENTORY_UNAVAILABLE);
     }
 }
 
@@ -105,20 +105,20 @@ static void ask_page(struct redis *redis, const char *key, const char *cursor, r
 
 /* The transaction reads one slot: if the first command is refused, so is EXEC. */
 static void on_queued(void *ctx, const struct redis_value *value) {
-    struct inventory *inventory = ctx;
-    struct audits *audits = &inventory->audits;
+    struct purchases *purchases = ctx;
+    struct audits *audits = &purchases->audits;
     if (audits->running && value && redis_value_type(value) == REDIS_ERROR)
         note_move(audits, STAILQ_FIRST(&audits->runs), value);
 }
 
 /* Reads the counters at one moment. The first pages come with them, so that a small item is read in one step.
  */
-static void ask_moment(struct inventory *inventory, struct redis *redis, const struct sale_keys *keys,
+static void ask_moment(struct purchases *purchases, struct redis *redis, const struct sale_keys *keys,
                        bool pages) {
     const char *argv[ITEM_ARGC];
     item_command(argv, keys->item);
     redis_callf(redis, NULL, NULL, "MULTI");
-    redis_call(redis, on_queued, inventory, ITEM_ARGC, argv);
+    redis_call(redis, on_queued, purchases, ITEM_ARGC, argv);
     redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
     redis_callf(redis, NULL, NULL, "HLEN %s", keys->orders);
     redis_callf(redis, NULL, NULL, "ZCOUNT %s -inf (+inf", keys->holds);
@@ -126,7 +126,7 @@ static void ask_moment(struct inventory *inventory, struct redis *redis, const s
         ask_page(redis, keys->orders, "0", NULL, NULL);
         ask_page(redis, keys->users, "0", NULL, NULL);
     }
-    redis_callf(redis, on_reply, inventory, "EXEC");
+    redis_callf(redis, on_reply, purchases, "EXEC");
 }
 
 static void begin(struct audit_run *run) {
@@ -136,34 +136,34 @@ static void begin(struct audit_run *run) {
     audit_count_init(&run->count);
 }
 
-static void ask(struct inventory *inventory) {
-    struct audit_run *run = STAILQ_FIRST(&inventory->audits.runs);
-    struct redis *redis = router_connection(inventory->audits.store, run->keys.item);
+static void ask(struct purchases *purchases) {
+    struct audit_run *run = STAILQ_FIRST(&purchases->audits.runs);
+    struct redis *redis = router_connection(purchases->audits.store, run->keys.item);
     if (redis != run->redis)
         begin(run);
     if (run->stage == STAGE_QUEUED)
         run->stage = STAGE_FIRST;
     run->redis = redis;
     if (!redis) {
-        on_reply(inventory, redis_unsent);
+        on_reply(purchases, redis_unsent);
         return;
     }
-    run->asked_ns = clock_mono_ns(inventory->config.clock);
+    run->asked_ns = clock_mono_ns(purchases->shared->config.clock);
     if (run->stage == STAGE_ORDERS)
-        ask_page(redis, run->keys.orders, run->orders_cursor, on_reply, inventory);
+        ask_page(redis, run->keys.orders, run->orders_cursor, on_reply, purchases);
     else if (run->stage == STAGE_USERS)
-        ask_page(redis, run->keys.users, run->users_cursor, on_reply, inventory);
+        ask_page(redis, run->keys.users, run->users_cursor, on_reply, purchases);
     else
-        ask_moment(inventory, redis, &run->keys, run->stage == STAGE_FIRST);
+        ask_moment(purchases, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
 /* If its server is not connected yet, on_state() or the next tick goes on. */
-static void start(struct inventory *inventory);
+static void start(struct purchases *purchases);
 
 static void on_pause(uv_timer_t *timer) {
-    struct inventory *inventory = timer->data;
-    inventory->audits.running = false;
-    start(inventory);
+    struct purchases *purchases = timer->data;
+    purchases->audits.running = false;
+    start(purchases);
 }
 
 /* ---- replies ---- */
@@ -256,12 +256,12 @@ static void take_in(struct audits *audits) {
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
-    struct inventory *inventory = ctx;
-    struct audits *audits = &inventory->audits;
+    struct purchases *purchases = ctx;
+    struct audits *audits = &purchases->audits;
     if (!audits->running) /* it was ended */
         return;
     if (!value || value == redis_unsent) {
-        abandon(inventory);
+        abandon(purchases);
         return;
     }
     struct audit_run *run = STAILQ_FIRST(&audits->runs);
@@ -272,8 +272,8 @@ static void on_reply(void *ctx, const struct redis_value *value) {
         uv_timer_start(&audits->pause, on_pause, MOVED_PAUSE_MS, 0);
         return;
     }
-    int64_t took_ns = clock_mono_ns(inventory->config.clock) - run->asked_ns;
-    enum inventory_status status = store_status(inventory, value);
+    int64_t took_ns = clock_mono_ns(purchases->shared->config.clock) - run->asked_ns;
+    enum inventory_status status = store_status(purchases->shared, value);
     if (status == INVENTORY_OK)
         status = read_reply(run, value);
     if (status == INVENTORY_OK) {
@@ -287,7 +287,7 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     uint64_t pause = pause_ms(audits, run, took_ns);
     STAILQ_REMOVE_HEAD(&audits->runs, next);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
-        answer(inventory, run, status);
+        answer(purchases, run, status);
     else
         STAILQ_INSERT_TAIL(&audits->runs, run, next);
     audits->running = !STAILQ_EMPTY(&audits->runs);
@@ -299,27 +299,27 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* An audit does not go on over another connection, which may lead to another server. */
 static void on_state(void *ctx, bool up) {
-    struct inventory *inventory = ctx;
+    struct purchases *purchases = ctx;
     if (up)
-        start(inventory);
-    else if (inventory->audits.running)
-        abandon(inventory);
+        start(purchases);
+    else if (purchases->audits.running)
+        abandon(purchases);
 }
 
-static void start(struct inventory *inventory) {
-    struct audits *audits = &inventory->audits;
+static void start(struct purchases *purchases) {
+    struct audits *audits = &purchases->audits;
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->store) {
-        audits->asked_ms = inventory_now_ms(inventory);
-        audits->store = router_open_another(inventory->store, on_state, inventory);
+        audits->asked_ms = shared_now_ms(purchases->shared);
+        audits->store = router_open_another(purchases->shared->store, on_state, purchases);
     }
     if (!audits->store) {
-        abandon(inventory);
+        abandon(purchases);
     } else if (router_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
         audits->running = true;
-        audits->asked_ms = inventory_now_ms(inventory);
-        ask(inventory);
+        audits->asked_ms = shared_now_ms(purchases->shared);
+        ask(purchases);
     }
 }
 
@@ -344,8 +344,8 @@ static struct audit_run *add_run(struct audits *audits, const char *name) {
     return run;
 }
 
-void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
-    struct audits *audits = &inventory->audits;
+void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx) {
+    struct audits *audits = &purchases->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;
     if (waiter && !(run = find_run(audits, name)))
@@ -358,28 +358,34 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
     *waiter = (struct waiter){.fn = fn, .ctx = ctx};
     STAILQ_INSERT_TAIL(&run->waiters, waiter, next);
     audits->waiting++;
-    start(inventory);
+    start(purchases);
 }
 
 /* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
  * soon. */
-static bool is_in_vain(const struct inventory *inventory, const char *name) {
-    int64_t since_ms = inventory_now_ms(inventory) - inventory->audits.asked_ms;
-    return since_ms > inventory->config.call_timeout_ms ||
-           (router_is_one(inventory->store) && router_is_gone(inventory->store, name));
+static bool is_in_vain(const struct purchases *purchases, const char *name) {
+    int64_t since_ms = shared_now_ms(purchases->shared) - purchases->audits.asked_ms;
+    return since_ms > purchases->shared->config.call_timeout_ms ||
+           (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, name));
 }
 
-void audit_tick(struct inventory *inventory) {
-    struct audits *audits = &inventory->audits;
+void audit_init(struct purchases *purchases) {
+    STAILQ_INIT(&purchases->audits.runs);
+    purchases->audits.pause.data = purchases;
+    uv_timer_init(purchases->shared->loop, &purchases->audits.pause);
+}
+
+void audit_tick(struct purchases *purchases) {
+    struct audits *audits = &purchases->audits;
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!router_is_up(audits->store, first->name) && is_in_vain(inventory, first->name)))
-        abandon(inventory);
+    if (!first || (!router_is_up(audits->store, first->name) && is_in_vain(purchases, first->name)))
+        abandon(purchases);
     else
-        start(inventory);
+        start(purchases);
 }
 
-void audit_close(struct inventory *inventory) {
-    abandon(inventory);
+void audit_close(struct purchases *purchases) {
+    abandon(purchases);
 }

@@ -4,6 +4,8 @@
 
 #include "inventory/inventory.h"
 
+struct purchases;
+
 struct audit_run;
 
 /* One page at a time, on connections of their own. */
@@ -17,9 +19,11 @@ struct audits {
     int64_t pause_ns; /* that is still to be made */
 };
 
+/* purchases->shared is set. */
+void audit_init(struct purchases *purchases);
 /* Ends audits that cannot be carried out. */
-void audit_tick(struct inventory *inventory);
+void audit_tick(struct purchases *purchases);
 /* Ends all. */
-void audit_close(struct inventory *inventory);
+void audit_close(struct purchases *purchases);
 
 #endif

@@ -13,14 +13,14 @@ void create_print_terms(char out[CREATE_TERMS_SIZE], const struct inventory_item
              (long long)item->hold_ms, inventory_strategy_name(item->strategy));
 }
 
-void create_call_make(struct create_call *call, const struct inventory *inventory, const char *item,
+void create_call_make(struct create_call *call, const struct router *store, const char *item,
                       const char *terms) {
     struct sale_keys *keys = &call->names;
     sale_keys_make(keys, item);
     const char *const all[CREATE_KEYS] = {keys->item,     keys->orders,   keys->users, keys->holds,
                                           keys->restocks, keys->shortage, keys->token, keys->events};
     char *rest = NULL;
-    call->keys = router_is_one(inventory->store) ? 1 : CREATE_KEYS;
+    call->keys = router_is_one(store) ? 1 : CREATE_KEYS;
     call->argc = SCRIPT_ARGV;
     memcpy(call->argv + call->argc, all, sizeof all);
     call->argc += call->keys;

@@ -2,7 +2,7 @@
 #ifndef INVENTORY_PURCHASES_CREATE_H
 #define INVENTORY_PURCHASES_CREATE_H
 
-#include "inventory/context.h"
+#include "base/redis/async/router.h"
 #include "inventory/model/keys.h"
 
 extern const struct redis_script create_script;
@@ -18,7 +18,7 @@ struct create_call {
 
 /* The terms as text: create.lua has their order. */
 void create_print_terms(char out[CREATE_TERMS_SIZE], const struct inventory_item *item);
-void create_call_make(struct create_call *call, const struct inventory *inventory, const char *item,
+void create_call_make(struct create_call *call, const struct router *store, const char *item,
                       const char *terms);
 
 #endif

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/context.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/due.h"
+#include "inventory/purchases/purchases.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/purchases/replicas.h"
 #include "inventory/purchases/rest.h"
 #include "inventory/store/status.h"
@@ -50,12 +51,12 @@ static void end_history(struct putback *putback, int i) {
 
 /* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
  * none. */
-static int oldest(const struct inventory *inventory, bool free_only) {
-    const struct putback *putback = &inventory->putback;
+static int oldest(const struct purchases *purchases, bool free_only) {
+    const struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
         if (history->state != HISTORY_RUNS && !history->asking &&
-            !(free_only && router_of_history(inventory->store, history->number)))
+            !(free_only && router_of_history(purchases->shared->store, history->number)))
             return i;
     }
     return putback->history_count;
@@ -63,13 +64,13 @@ static int oldest(const struct inventory *inventory, bool free_only) {
 
 /* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
  * only where there are as many servers. False: there is no room. */
-static bool make_room(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+static bool make_room(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
         return true;
-    int i = oldest(inventory, true);
+    int i = oldest(purchases, true);
     if (i == putback->history_count)
-        i = oldest(inventory, false);
+        i = oldest(purchases, false);
     if (i == putback->history_count)
         return false;
     end_history(putback, i);
@@ -79,10 +80,10 @@ static bool make_room(struct inventory *inventory) {
 /* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
  * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
  * master becomes its replica. */
-static int expected_replicas(const struct inventory *inventory, const struct server *server) {
-    const struct history *was = find_number(&inventory->putback, server->history);
+static int expected_replicas(const struct purchases *purchases, const struct server *server) {
+    const struct history *was = find_number(purchases->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
-    return promoted ? inventory->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
+    return promoted ? purchases->shared->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
 }
 
 static int64_t offset_of(const struct history *history, uint64_t seq) {
@@ -94,21 +95,21 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
     return offset;
 }
 
-static bool is_up(const struct inventory *inventory, const struct history *history) {
-    const struct redis *redis = router_of_history(inventory->store, history->number);
+static bool is_up(const struct purchases *purchases, const struct history *history) {
+    const struct redis *redis = router_of_history(purchases->shared->store, history->number);
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
 /* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
  * it goes on from; NULL: nobody knows what it had. In a cluster the masters that are up have theirs. */
-static bool may_lack(struct inventory *inventory, const struct history *history, const struct history *before,
+static bool may_lack(struct purchases *purchases, const struct history *history, const struct history *before,
                      const struct replication *told) {
-    bool cluster = inventory->url.kind == REDIS_URL_CLUSTER;
-    uint64_t dropped = receipts_dropped(&inventory->putback.receipts, history->number);
+    bool cluster = purchases->shared->url.kind == REDIS_URL_CLUSTER;
+    uint64_t dropped = receipts_dropped(&purchases->putback->receipts, history->number);
     if (!dropped)
         return false;
     if (!before)
-        return !cluster || !is_up(inventory, history);
+        return !cluster || !is_up(purchases, history);
     if (history == before)
         return offset_of(history, dropped) >= told->parted;
     return history->number > before->number && !cluster;
@@ -116,23 +117,23 @@ static bool may_lack(struct inventory *inventory, const struct history *history,
 
 /* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
  * not connected then. Or it had no part in a failover before this one. */
-static bool lacks_dropped(struct inventory *inventory, const struct replication *told) {
-    struct putback *putback = &inventory->putback;
+static bool lacks_dropped(struct purchases *purchases, const struct replication *told) {
+    struct putback *putback = purchases->putback;
     const struct history *before = putback_history(putback, told->before);
     for (int i = 0; told->before[0] && i < putback->history_count; i++) {
-        if (may_lack(inventory, putback->histories[i], before, told))
+        if (may_lack(purchases, putback->histories[i], before, told))
             return true;
     }
     return false;
 }
 
 /* Whether more was lost than was kept. */
-static bool lacks_forgotten(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+static bool lacks_forgotten(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        if (inventory->url.kind != REDIS_URL_CLUSTER || !is_up(inventory, history))
+        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !is_up(purchases, history))
             lacks |= receipts_take_forgotten(&putback->receipts, history->number);
     }
     return lacks;
@@ -140,14 +141,14 @@ static bool lacks_forgotten(struct inventory *inventory) {
 
 /* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
  * False: it sold in none of these. */
-static bool note_followed(struct inventory *inventory, const struct server *server) {
-    struct putback *putback = &inventory->putback;
+static bool note_followed(struct purchases *purchases, const struct server *server) {
+    struct putback *putback = purchases->putback;
     const char *id = redis_history(server->redis)->before;
     bool known = putback_history(putback, id), any = false;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
-                           (*id && !known && !is_up(inventory, history));
+                           (*id && !known && !is_up(purchases, history));
         history->is_followed |= is_followed;
         any |= is_followed && (history->sold || history->follows);
     }
@@ -155,15 +156,15 @@ static bool note_followed(struct inventory *inventory, const struct server *serv
 }
 
 /* NULL when out of memory. */
-static struct history *enter(struct inventory *inventory, const struct server *server) {
-    struct putback *putback = &inventory->putback;
+static struct history *enter(struct purchases *purchases, const struct server *server) {
+    struct putback *putback = purchases->putback;
     const struct replication *told = redis_history(server->redis);
-    int expected = expected_replicas(inventory, server);
-    bool lacks = lacks_dropped(inventory, told);
-    struct history *history = make_room(inventory) ? calloc(1, sizeof *history) : NULL;
+    int expected = expected_replicas(purchases, server);
+    bool lacks = lacks_dropped(purchases, told);
+    struct history *history = make_room(purchases) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
-    history->follows = note_followed(inventory, server);
+    history->follows = note_followed(purchases, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
@@ -172,40 +173,40 @@ static struct history *enter(struct inventory *inventory, const struct server *s
     history->silent = history->again = -1;
     history->replicas = expected;
     if (told->before[0])
-        inventory->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
+        purchases->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
-    lacks |= history->suspect && lacks_forgotten(inventory);
+    lacks |= history->suspect && lacks_forgotten(purchases);
     if (lacks)
-        metric_add(&inventory->metrics->unkept, 1);
+        metric_add(&purchases->shared->metrics->unkept, 1);
     return history;
 }
 
 /* Whether the server is where this inventory sold last: then Sentinels may be replacing it. */
-static bool is_back(const struct inventory *inventory, const struct server *server) {
-    const struct redis_target *now = redis_address_now(server->redis), *last = &inventory->putback.sold_at;
-    return inventory->url.kind == REDIS_URL_SENTINEL &&
+static bool is_back(const struct purchases *purchases, const struct server *server) {
+    const struct redis_target *now = redis_address_now(server->redis), *last = &purchases->putback->sold_at;
+    return purchases->shared->url.kind == REDIS_URL_SENTINEL &&
            (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
 }
 
 /* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
  * after its successor was promoted, and it may be back. */
-static bool is_suspect(const struct inventory *inventory, const struct history *history,
+static bool is_suspect(const struct purchases *purchases, const struct history *history,
                        const struct server *server) {
-    unsigned sold_in = inventory->putback.sold_in;
-    if (inventory->url.kind == REDIS_URL_CLUSTER)
+    unsigned sold_in = purchases->putback->sold_in;
+    if (purchases->shared->url.kind == REDIS_URL_CLUSTER)
         return false;
     int64_t away_ms = history->reached_ms - server->down_since_ms;
     return (sold_in && sold_in != history->number) ||
-           (inventory->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
+           (purchases->shared->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
 }
 
 /* The connection is a new one. */
-static void note_reached(struct inventory *inventory, struct history *history, const struct server *server) {
+static void note_reached(struct purchases *purchases, struct history *history, const struct server *server) {
     history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
-    if (is_back(inventory, server))
+    if (is_back(purchases, server))
         history->may_end_early = false;
-    if (!is_suspect(inventory, history, server))
+    if (!is_suspect(purchases, history, server))
         return;
     history->suspect = true;
     history->last = false;
@@ -213,7 +214,7 @@ static void note_reached(struct inventory *inventory, struct history *history, c
         history->state = HISTORY_NEW;
         /* Who was noted as living has shown what it had by then. */
         history->may_end_early = false;
-        history->follows = inventory->putback.sold_in != history->number;
+        history->follows = purchases->putback->sold_in != history->number;
     }
 }
 
@@ -232,42 +233,42 @@ static void on_asked(void *ctx, const struct redis_value *value) {
 }
 
 /* Its id may be another one by now, and who comes later knows that one. */
-static void refresh(struct inventory *inventory, struct history *history, struct server *server) {
-    int64_t now_ms = inventory_now_ms(inventory);
+static void refresh(struct purchases *purchases, struct history *history, struct server *server) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms < history->refreshed_ms + REFRESH_MS)
         return;
     history->refreshed_ms = now_ms;
-    replicas_ask_one(inventory, server->redis);
+    replicas_ask_one(purchases, server->redis);
 }
 
 /* `server`: NULL if it is up. */
-static void tell(struct inventory *inventory, struct history *history, struct server *server,
+static void tell(struct purchases *purchases, struct history *history, struct server *server,
                  enum rest_stage stage) {
     if (history->asking)
         return;
     history->asking = true;
-    history->asked_ms = inventory_now_ms(inventory);
-    rest_tell(inventory, server, history->id, history->follows, stage, on_asked, history);
+    history->asked_ms = shared_now_ms(purchases->shared);
+    rest_tell(purchases, server, history->id, history->follows, stage, on_asked, history);
 }
 
-static void ask_the_others(struct inventory *inventory, struct history *history, struct server *server) {
+static void ask_the_others(struct purchases *purchases, struct history *history, struct server *server) {
     bool shows = history->state != HISTORY_RESTS;
     int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
-    if (inventory_now_ms(inventory) >= again_ms)
-        tell(inventory, history, server, shows ? REST_SHOWING : history->is_short ? REST_AGAIN : REST_DONE);
+    if (shared_now_ms(purchases->shared) >= again_ms)
+        tell(purchases, history, server, shows ? REST_SHOWING : history->is_short ? REST_AGAIN : REST_DONE);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
-static bool has_missed(struct inventory *inventory, const struct history *history) {
-    const struct receipt *receipt = TAILQ_FIRST(&inventory->putback.receipts.list);
+static bool has_missed(struct purchases *purchases, const struct history *history) {
+    const struct receipt *receipt = TAILQ_FIRST(&purchases->putback->receipts.list);
     while (receipt && receipt->history == history->number)
         receipt = TAILQ_NEXT(receipt, next);
-    return receipt && inventory->putback.receipts.seq != history->seen &&
-           inventory->url.kind != REDIS_URL_CLUSTER;
+    return receipt && purchases->putback->receipts.seq != history->seen &&
+           purchases->shared->url.kind != REDIS_URL_CLUSTER;
 }
 
-static int64_t rest_ms(const struct inventory *inventory) {
-    return inventory->config.call_timeout_ms + REACH_MS;
+static int64_t rest_ms(const struct purchases *purchases) {
+    return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
 /* Those that will show something again, and are waited for. Who will do so itself does it first. */
@@ -275,28 +276,28 @@ static bool lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
 
-static bool is_over(const struct inventory *inventory, const struct history *history) {
-    int64_t now_ms = inventory_now_ms(inventory);
+static bool is_over(const struct purchases *purchases, const struct history *history) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
     int64_t since_ms = history->rests_ms > history->reached_ms ? history->rests_ms : history->reached_ms;
     if (lacks_others(history) || (history->last && history->again < 0))
-        return now_ms >= since_ms + rest_ms(inventory) + REACH_MS && now_ms >= history->ended_ms + REACH_MS;
-    return now_ms >= since_ms + rest_ms(inventory) || (history->may_end_early && history->silent == 0);
+        return now_ms >= since_ms + rest_ms(purchases) + REACH_MS && now_ms >= history->ended_ms + REACH_MS;
+    return now_ms >= since_ms + rest_ms(purchases) || (history->may_end_early && history->silent == 0);
 }
 
 /* Once for a failover: the next heartbeat need not tell it again. */
-static void count_unkept(struct inventory *inventory) {
-    metric_add(&inventory->metrics->unkept, 1);
-    inventory->beaten_ms = 0;
+static void count_unkept(struct purchases *purchases) {
+    metric_add(&purchases->shared->metrics->unkept, 1);
+    purchases->beaten_ms = 0;
 }
 
 /* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. A
  * master that went on from a snapshot looks like one that was promoted, but has less than its replicas had.
  */
-static bool is_copied(struct inventory *inventory, const struct server *server) {
+static bool is_copied(struct purchases *purchases, const struct server *server) {
     const struct replication *told = redis_history(server->redis);
-    const struct history *was = putback_history(&inventory->putback, told->before);
-    return inventory->config.replicas > 0 && was && was->replicas <= inventory->config.replicas &&
-           was->copied_offset < told->parted;
+    const struct history *was = putback_history(purchases->putback, told->before);
+    return purchases->shared->config.replicas > 0 && was &&
+           was->replicas <= purchases->shared->config.replicas && was->copied_offset < told->parted;
 }
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
@@ -306,54 +307,54 @@ static bool lacks_silent(const struct history *history) {
 }
 
 /* One that leaves has no heartbeat. A store that refuses writes cannot be asked yet: it is later. */
-static void note_silent(struct inventory *inventory, struct history *history, const struct server *server) {
-    bool leaves = inventory->beat_ms == INT64_MAX, first = !history->last;
-    history->synced = receipts_is_synced(&inventory->putback.receipts, server->history);
-    if (!history->follows || is_copied(inventory, server) || (leaves && history->silent < 0))
+static void note_silent(struct purchases *purchases, struct history *history, const struct server *server) {
+    bool leaves = purchases->beat_ms == INT64_MAX, first = !history->last;
+    history->synced = receipts_is_synced(&purchases->putback->receipts, server->history);
+    if (!history->follows || is_copied(purchases, server) || (leaves && history->silent < 0))
         return;
     if (first && history->again < 0) {
         history->unsure = true;
         history->answered_ms = 0;
     } else if ((first && lacks_silent(history)) || (!history->synced && lacks_others(history))) {
-        count_unkept(inventory);
+        count_unkept(purchases);
     }
 }
 
 /* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
  * wait for it. */
-static void admit(struct inventory *inventory, struct history *history, struct server *server) {
+static void admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
-        tell(inventory, history, server, REST_DONE);
+        tell(purchases, history, server, REST_DONE);
     }
     history->sold = true;
-    inventory->putback.sold_in = server->history = history->number;
-    inventory->putback.sold_at = *redis_address_now(server->redis);
+    purchases->putback->sold_in = server->history = history->number;
+    purchases->putback->sold_at = *redis_address_now(server->redis);
     server_admit(server);
 }
 
 void histories_prepare(void *ctx, struct server *server) {
-    struct inventory *inventory = ctx;
-    struct history *history = putback_history(&inventory->putback, redis_history(server->redis)->id);
-    if (!history && !(history = enter(inventory, server)))
+    struct purchases *purchases = ctx;
+    struct history *history = putback_history(purchases->putback, redis_history(server->redis)->id);
+    if (!history && !(history = enter(purchases, server)))
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
-        note_reached(inventory, history, server);
+        note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
-    refresh(inventory, history, server);
+    refresh(purchases, history, server);
     if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS || history->failed)
-        ask_the_others(inventory, history, server);
-    bool rested = history->state == HISTORY_RESTS && is_over(inventory, history);
+        ask_the_others(purchases, history, server);
+    bool rested = history->state == HISTORY_RESTS && is_over(purchases, history);
     if (rested)
-        note_silent(inventory, history, server);
+        note_silent(purchases, history, server);
     if (rested && history->last)
-        putback_end(inventory, history);
+        putback_end(purchases, history);
     if ((rested && history->state == HISTORY_RESTS) ||
-        (history->state == HISTORY_NEW && inventory_now_ms(inventory) >= history->again_ms) ||
-        (history->state == HISTORY_DONE && has_missed(inventory, history)))
-        putback_begin_pass(inventory, history, server->redis);
+        (history->state == HISTORY_NEW && shared_now_ms(purchases->shared) >= history->again_ms) ||
+        (history->state == HISTORY_DONE && has_missed(purchases, history)))
+        putback_begin_pass(purchases, history, server->redis);
     if (history->state == HISTORY_DONE)
-        admit(inventory, history, server);
+        admit(purchases, history, server);
     else if (!history->failed)
         redis_note_error(server->redis,
                          "the server was promoted, or is back: what it lacks of the acknowledged "
@@ -361,48 +362,48 @@ void histories_prepare(void *ctx, struct server *server) {
 }
 
 void histories_lost(void *ctx, const struct server *server) {
-    struct inventory *inventory = ctx;
-    const struct history *history = find_number(&inventory->putback, server->history);
+    struct purchases *purchases = ctx;
+    const struct history *history = find_number(purchases->putback, server->history);
     if (history && !history->is_followed)
-        metric_add(&inventory->metrics->unkept, 1);
+        metric_add(&purchases->shared->metrics->unkept, 1);
 }
 
 /* ---- now and then ---- */
 
 /* Those that live tell by themselves that they have shown what they have, for which they get the time of a
  * rest. */
-static void judge_unsure(struct inventory *inventory, struct history *history) {
-    int64_t now_ms = inventory_now_ms(inventory);
+static void judge_unsure(struct purchases *purchases, struct history *history) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
-    bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(inventory);
+    bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(purchases);
     history->untold &= history->again < 0;
     if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
         if (history->unsure && lacks_silent(history))
-            count_unkept(inventory);
+            count_unkept(purchases);
         history->unsure = false;
     } else if (now_ms >= history->asked_ms + SHOWING_MS) {
-        tell(inventory, history, NULL, REST_DONE);
+        tell(purchases, history, NULL, REST_DONE);
     }
 }
 
-static void ask_later(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+static void ask_later(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         history->unsure &= !history->is_followed; /* the next one is asked about */
         history->untold &= !history->is_followed;
         if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            judge_unsure(inventory, history);
+            judge_unsure(purchases, history);
     }
 }
 
-static void give_up(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+static void give_up(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        int64_t since_ms = inventory_now_ms(inventory) - history->rests_ms;
-        if (history->state != HISTORY_RESTS || since_ms < rest_ms(inventory) + RESTS_MOST_MS)
+        int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
+        if (history->state != HISTORY_RESTS || since_ms < rest_ms(purchases) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;
         putback->running--;
@@ -410,21 +411,21 @@ static void give_up(struct inventory *inventory) {
 }
 
 struct entering {
-    struct inventory *inventory;
+    struct purchases *purchases;
     char item[INVENTORY_NAME_MAX + 1], digest[INVENTORY_DIGEST_SIZE];
 };
 
 static void on_entered(void *ctx, const struct redis_value *value) {
     struct entering *entering = ctx;
-    struct receipts *receipts = &entering->inventory->putback.receipts;
+    struct receipts *receipts = &entering->purchases->putback->receipts;
     struct receipt *receipt = receipts_find(receipts, RECEIPT_ORDER, entering->item, entering->digest);
-    bool good = store_status(entering->inventory, value) == INVENTORY_OK;
+    bool good = store_status(entering->purchases->shared, value) == INVENTORY_OK;
     if (receipt && receipt->busy)
         receipts_mark(receipts, receipt, !good);
     free(entering);
 }
 
-static void enter_hold(struct inventory *inventory, struct receipt *receipt) {
+static void enter_hold(struct purchases *purchases, struct receipt *receipt) {
     struct entering *entering = malloc(sizeof *entering);
     struct inventory_order order;
     if (!entering ||
@@ -432,48 +433,48 @@ static void enter_hold(struct inventory *inventory, struct receipt *receipt) {
         free(entering);
         return;
     }
-    entering->inventory = inventory;
+    entering->purchases = purchases;
     stpcpy(entering->item, receipt_place(receipt));
     stpcpy(entering->digest, receipt_field(receipt));
     receipt->busy = true;
-    due_touch(inventory->store, entering->item, order.expires_ms, on_entered, entering);
+    due_touch(purchases->shared->store, entering->item, order.expires_ms, on_entered, entering);
 }
 
-static void enter_holds(struct inventory *inventory) {
-    struct receipts *receipts = &inventory->putback.receipts;
+static void enter_holds(struct purchases *purchases) {
+    struct receipts *receipts = &purchases->putback->receipts;
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int n = 0; receipt && receipts->todo > 0 && n < INDEX_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
         if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_ORDER)
             continue;
         n++;
-        enter_hold(inventory, receipt);
+        enter_hold(purchases, receipt);
     }
 }
 
 /* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
  * server must have answered a moment ago. */
-static void forget_old(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+static void forget_old(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        const struct redis *redis = router_of_history(inventory->store, history->number);
+        const struct redis *redis = router_of_history(purchases->shared->store, history->number);
         bool answers =
-            redis && redis_is_up(redis) && inventory_now_ms(inventory) - history->heard_ms < HEARD_MS;
+            redis && redis_is_up(redis) && shared_now_ms(purchases->shared) - history->heard_ms < HEARD_MS;
         receipts_set_away(&putback->receipts, history->number, redis && !answers);
     }
-    receipts_tick(&putback->receipts, inventory_now_ms(inventory));
+    receipts_tick(&putback->receipts, shared_now_ms(purchases->shared));
 }
 
-void histories_tick(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
-    give_up(inventory);
-    ask_later(inventory);
+void histories_tick(struct purchases *purchases) {
+    struct putback *putback = purchases->putback;
+    give_up(purchases);
+    ask_later(purchases);
     if (putback->running == 0)
-        forget_old(inventory);
-    enter_holds(inventory);
-    if (putback->hasty || inventory_now_ms(inventory) - putback->asked_ms >= ASK_MS) {
-        putback->asked_ms = inventory_now_ms(inventory);
-        replicas_ask(inventory);
+        forget_old(purchases);
+    enter_holds(purchases);
+    if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
+        putback->asked_ms = shared_now_ms(purchases->shared);
+        replicas_ask(purchases);
     }
 }

@@ -50,6 +50,6 @@ void histories_prepare(void *ctx, struct server *server);
 void histories_lost(void *ctx, const struct server *server);
 
 /* To be called every few milliseconds. */
-void histories_tick(struct inventory *inventory);
+void histories_tick(struct purchases *purchases);
 
 #endif

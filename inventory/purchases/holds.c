@@ -18,14 +18,14 @@ enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 /* Less than half of the grace, so calls that are sent twice in the grace meet every stall that matters. */
 enum { SLOW_MS = 200 };
 
-void expiry_note_call(struct inventory *inventory, int64_t sent_ms) {
-    int64_t now_ms = inventory_now_ms(inventory);
+void expiry_note_call(struct purchases *purchases, int64_t sent_ms) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms - sent_ms > SLOW_MS)
-        inventory->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
+        purchases->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
 }
 
-bool expiry_rests(const struct inventory *inventory) {
-    return inventory_now_ms(inventory) < inventory->rest_until_ms;
+bool expiry_rests(const struct purchases *purchases) {
+    return shared_now_ms(purchases->shared) < purchases->rest_until_ms;
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -36,7 +36,7 @@ struct due {
 };
 
 struct sweep {
-    struct inventory *inventory;
+    struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
     unsigned part;
@@ -52,23 +52,24 @@ static void read_part(struct sweep *sweep);
 static void expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
-    sweep->inventory->sweeping = false;
+    sweep->purchases->sweeping = false;
     free(sweep);
 }
 
 /* Any of the calls may be the one that meets a stall. */
 static void note_sent(struct sweep *sweep) {
-    sweep->sent_ms = inventory_now_ms(sweep->inventory);
+    sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
 }
 
 static enum inventory_status note_reply(struct sweep *sweep, const struct redis_value *value) {
-    expiry_note_call(sweep->inventory, sweep->sent_ms);
-    return store_status(sweep->inventory, value);
+    expiry_note_call(sweep->purchases, sweep->sent_ms);
+    return store_status(sweep->purchases->shared, value);
 }
 
 /* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
 static bool item_is_there(const struct sweep *sweep) {
-    return router_is_up(sweep->inventory->store, sweep->due[sweep->at].item); /* it is the tag of its keys */
+    return router_is_up(sweep->purchases->shared->store,
+                        sweep->due[sweep->at].item); /* it is the tag of its keys */
 }
 
 static void next_part(struct sweep *sweep) {
@@ -80,7 +81,7 @@ static void next_part(struct sweep *sweep) {
  */
 static void go_on(struct sweep *sweep) {
     sweep->at++;
-    if (router_is_up(sweep->inventory->store, NULL))
+    if (router_is_up(sweep->purchases->shared->store, NULL))
         expire_next(sweep);
     else
         sweep_end(sweep);
@@ -95,12 +96,13 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 /* Moves the entry to its item's next hold; "": the item has none, and the entry is removed. */
 static void move(struct sweep *sweep, const char *next) {
     const struct due *due = &sweep->due[sweep->at];
-    failpoint(sweep->inventory, "before move");
+    failpoint(sweep->purchases->shared, "before move");
     note_sent(sweep);
     char key[DUE_KEY_SIZE];
     due_key_make(key, sweep->part);
     const char *argv[] = {NULL, NULL, NULL, key, due->item, due->score, next};
-    router_run(sweep->inventory->store, &due_script, 1, sizeof argv / sizeof *argv, argv, on_moved, sweep);
+    router_run(sweep->purchases->shared->store, &due_script, 1, sizeof argv / sizeof *argv, argv, on_moved,
+               sweep);
 }
 
 static void on_expired(void *ctx, const struct redis_value *value) {
@@ -114,7 +116,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
         return;
     }
     int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-    metric_add(&sweep->inventory->metrics->expired, (uint64_t)expired);
+    metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
     if (expired == EXPIRE_MOST) {
         sweep->more = true; /* after the holds of other items */
         go_on(sweep);
@@ -126,7 +128,7 @@ static void on_expired(void *ctx, const struct redis_value *value) {
 }
 
 static void expire_next(struct sweep *sweep) {
-    struct inventory *inventory = sweep->inventory;
+    struct purchases *purchases = sweep->purchases;
     while (sweep->at < sweep->count && !item_is_there(sweep))
         sweep->at++;
     if (sweep->at == sweep->count) {
@@ -141,17 +143,18 @@ static void expire_next(struct sweep *sweep) {
     }
     struct sale_keys keys;
     sale_keys_make(&keys, sweep->due[sweep->at].item);
-    failpoint(inventory, "before expire");
+    failpoint(purchases->shared, "before expire");
     note_sent(sweep);
     char most[12], now[24];
     snprintf(most, sizeof most, "%d", EXPIRE_MOST);
     snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
     const char *argv[] = {NULL,       NULL,        NULL,
                           keys.item,  keys.orders, keys.users,
-                          keys.holds, keys.events, inventory_events(inventory),
+                          keys.holds, keys.events, shared_events(purchases->shared),
                           "sweep",    most,        sweep->due[sweep->at].score,
                           now};
-    router_run(inventory->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_expired, sweep);
+    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_expired,
+               sweep);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
@@ -174,17 +177,17 @@ static void on_due(void *ctx, const struct redis_value *value) {
 }
 
 static void read_part(struct sweep *sweep) {
-    while (sweep->part < KEY_PARTS && !due_is_up(sweep->inventory->store, sweep->part))
+    while (sweep->part < KEY_PARTS && !due_is_up(sweep->purchases->shared->store, sweep->part))
         next_part(sweep);
     if (sweep->part == KEY_PARTS && sweep->more) {
         begin(sweep); /* last, so that no part waits for the end of another */
-    } else if (sweep->part == KEY_PARTS || !router_is_up(sweep->inventory->store, NULL)) {
+    } else if (sweep->part == KEY_PARTS || !router_is_up(sweep->purchases->shared->store, NULL)) {
         sweep_end(sweep);
     } else {
         note_sent(sweep);
         char key[DUE_KEY_SIZE];
         due_key_make(key, sweep->part);
-        router_callf(sweep->inventory->store, key, on_due, sweep,
+        router_callf(sweep->purchases->shared->store, key, on_due, sweep,
                      "ZRANGEBYSCORE %s -inf %lld WITHSCORES LIMIT %d %d", key, (long long)sweep->now_ms,
                      sweep->from, READ_MOST);
     }
@@ -192,8 +195,8 @@ static void read_part(struct sweep *sweep) {
 
 static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
-    expiry_note_call(sweep->inventory, sweep->sent_ms);
-    if (status != INVENTORY_OK || expiry_rests(sweep->inventory)) {
+    expiry_note_call(sweep->purchases, sweep->sent_ms);
+    if (status != INVENTORY_OK || expiry_rests(sweep->purchases)) {
         sweep_end(sweep);
         return;
     }
@@ -206,20 +209,16 @@ static void begin(struct sweep *sweep) {
     sweep->from = 0;
     sweep->more = false;
     note_sent(sweep);
-    inventory_time_read(sweep->inventory, on_time, sweep);
+    store_time_read(sweep->purchases->shared, on_time, sweep);
 }
 
-void inventory_sweep(struct inventory *inventory) {
-    if (inventory->sweeping || expiry_rests(inventory))
+void purchases_sweep(struct purchases *purchases) {
+    if (purchases->sweeping || expiry_rests(purchases))
         return;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)
         return;
-    inventory->sweeping = true;
-    sweep->inventory = inventory;
+    purchases->sweeping = true;
+    sweep->purchases = purchases;
     begin(sweep);
-}
-
-bool inventory_is_sweeping(const struct inventory *inventory) {
-    return inventory->sweeping;
 }

@@ -7,13 +7,13 @@
 
 struct item_reader;
 
-STAILQ_HEAD(purchases, inventory_purchase);
+STAILQ_HEAD(purchase_queue, inventory_purchase);
 
 /* Removes the first one; NULL: there is none. */
-static inline struct inventory_purchase *purchases_take(struct purchases *purchases) {
-    struct inventory_purchase *first = STAILQ_FIRST(purchases);
+static inline struct inventory_purchase *purchase_queue_take(struct purchase_queue *queue) {
+    struct inventory_purchase *first = STAILQ_FIRST(queue);
     if (first)
-        STAILQ_REMOVE_HEAD(purchases, next);
+        STAILQ_REMOVE_HEAD(queue, next);
     return first;
 }
 
@@ -27,11 +27,11 @@ struct lane {
 struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
-    struct purchases waiting;          /* for a call */
+    struct purchase_queue waiting;     /* for a call */
     struct lane lane;                  /* in a cluster */
     int users;                         /* purchases, batches and readers that point here */
     struct item_reader *asking, *late; /* share the reply in flight; came too late for it */
-    bool dirty;                        /* in inventory->dirty */
+    bool dirty;                        /* in the list of dirty ones */
     bool unknown;                      /* the store does not have it: forgotten when the last user leaves */
     bool sold_out;                     /* it was: read the stock before the next sale */
     enum inventory_strategy strategy;  /* a guess until the store has told it */

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
 #include "inventory/purchases/create.h"
+#include "inventory/purchases/purchases.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
 #include "restock.lua.h"
@@ -13,7 +14,7 @@ static const struct redis_script restock_script = {restock_lua, restock_lua_sha1
 
 /* A call that waits for its reply. */
 struct request {
-    struct inventory *inventory;
+    struct purchases *purchases;
     inventory_item_fn *item_fn;
     inventory_restock_fn *restock_fn;
     void *ctx;
@@ -22,11 +23,11 @@ struct request {
     char terms[CREATE_TERMS_SIZE];
 };
 
-static struct request *request_make(struct inventory *inventory, const char *item, void *ctx) {
+static struct request *request_make(struct purchases *purchases, const char *item, void *ctx) {
     struct request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
-    request->inventory = inventory;
+    request->purchases = purchases;
     request->ctx = ctx;
     snprintf(request->item, sizeof request->item, "%s", item);
     return request;
@@ -39,7 +40,7 @@ static struct request *request_make(struct inventory *inventory, const char *ite
 
 struct item_reader {
     struct item_reader *next;
-    struct inventory *inventory;
+    struct purchases *purchases;
     inventory_item_fn *fn;
     void *ctx;
 };
@@ -54,50 +55,50 @@ static void answer_readers(struct item *item, enum inventory_status status,
         free(readers);
         readers = read.next;
         read.fn(read.ctx, status, told);
-        items_drop(&read.inventory->items, item);
+        items_drop(&read.purchases->items, item);
     }
 }
 
 static void on_item(void *ctx, const struct redis_value *value);
 
-static void ask_for_readers(struct inventory *inventory, struct item *item) {
+static void ask_for_readers(struct purchases *purchases, struct item *item) {
     item->asking = item->late;
     item->late = NULL;
     const char *argv[ITEM_ARGC];
     item_command(argv, item->keys.item);
-    router_call(inventory->store, on_item, item, ITEM_ARGC, argv);
+    router_call(purchases->shared->store, on_item, item, ITEM_ARGC, argv);
 }
 
 static void on_item(void *ctx, const struct redis_value *value) {
     struct item *item = ctx;
-    struct inventory *inventory = item->asking->inventory;
+    struct purchases *purchases = item->asking->purchases;
     struct inventory_item told;
-    enum inventory_status status = store_status(inventory, value);
+    enum inventory_status status = store_status(purchases->shared, value);
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
     answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
     if (item->late && !item->asking) /* a callback may have */
-        ask_for_readers(inventory, item);
-    items_drop(&inventory->items, item);
+        ask_for_readers(purchases, item);
+    items_drop(&purchases->items, item);
 }
 
-void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
-    if (!router_is_up(inventory->store, name)) { /* it is the tag of its keys */
+void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx) {
+    if (!router_is_up(purchases->shared->store, name)) { /* it is the tag of its keys */
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
         return;
     }
     struct item_reader *read = malloc(sizeof *read);
-    struct item *item = read ? items_take(&inventory->items, name) : NULL;
+    struct item *item = read ? items_take(&purchases->items, name) : NULL;
     if (!item) {
         free(read);
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *read = (struct item_reader){.next = item->late, .inventory = inventory, .fn = fn, .ctx = ctx};
+    *read = (struct item_reader){.next = item->late, .purchases = purchases, .fn = fn, .ctx = ctx};
     item->late = read;
     if (!item->asking)
-        ask_for_readers(inventory, item);
+        ask_for_readers(purchases, item);
 }
 
 /* ---- create ---- */
@@ -105,23 +106,23 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
 static void on_created(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
     free(ctx);
-    enum inventory_status status = store_status(request.inventory, value);
+    enum inventory_status status = store_status(request.purchases->shared, value);
     if (status == INVENTORY_OK) {
         int64_t result = redis_value_integer(value, -1);
         status = result == 1 ? INVENTORY_OK : result == 0 ? INVENTORY_REPLAYED : INVENTORY_EXISTS;
     }
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
-        putback_keep(request.inventory, RECEIPT_ITEM, request.item, "", request.terms);
+        putback_keep(request.purchases, RECEIPT_ITEM, request.item, "", request.terms);
     request.item_fn(request.ctx, status, NULL);
 }
 
-void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
+void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
                            inventory_item_fn *fn, void *ctx) {
-    if (inventory_strategy_teaches(item->strategy) && !inventory->config.teaching) {
+    if (inventory_strategy_teaches(item->strategy) && !purchases->shared->config.teaching) {
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
     }
-    struct request *request = request_make(inventory, item->item, ctx);
+    struct request *request = request_make(purchases, item->item, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
@@ -129,8 +130,9 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
     struct create_call call;
     request->item_fn = fn;
     create_print_terms(request->terms, item);
-    create_call_make(&call, inventory, item->item, request->terms);
-    router_run(inventory->store, &create_script, call.keys, call.argc, call.argv, on_created, request);
+    create_call_make(&call, purchases->shared->store, item->item, request->terms);
+    router_run(purchases->shared->store, &create_script, call.keys, call.argc, call.argv, on_created,
+               request);
 }
 
 /* ---- restock ---- */
@@ -139,13 +141,13 @@ static void keep_restock(const struct request *request, const struct inventory_r
     char record[96];
     snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
              (long long)restock->available);
-    putback_keep(request->inventory, RECEIPT_MOVE, request->item, request->digest, record);
+    putback_keep(request->purchases, RECEIPT_MOVE, request->item, request->digest, record);
 }
 
 static void on_restocked(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
     free(ctx);
-    enum inventory_status status = store_status(request.inventory, value);
+    enum inventory_status status = store_status(request.purchases->shared, value);
     struct inventory_restock restock = {.quantity = 0};
     if (status == INVENTORY_OK && redis_value_count(value) == 4) {
         status = redis_value_integer(redis_value_at(value, 0), 0) ? INVENTORY_REPLAYED : INVENTORY_OK;
@@ -164,9 +166,9 @@ static void on_restocked(void *ctx, const struct redis_value *value) {
     request.restock_fn(request.ctx, status, told ? &restock : NULL);
 }
 
-void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
+void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
-    struct request *request = request_make(inventory, name, ctx);
+    struct request *request = request_make(purchases, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
@@ -179,6 +181,7 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     snprintf(units, sizeof units, "%lld", (long long)quantity);
     snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
     const char *argv[] = {NULL,        NULL,   NULL,  keys.item, keys.restocks,
-                          keys.events, digest, units, most,      inventory_events(inventory)};
-    router_run(inventory->store, &restock_script, 3, sizeof argv / sizeof *argv, argv, on_restocked, request);
+                          keys.events, digest, units, most,      shared_events(purchases->shared)};
+    router_run(purchases->shared->store, &restock_script, 3, sizeof argv / sizeof *argv, argv, on_restocked,
+               request);
 }

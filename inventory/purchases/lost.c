@@ -3,48 +3,48 @@
 #include "inventory/store/status.h"
 
 static void keep(struct inventory_purchase *purchase) {
-    STAILQ_INSERT_TAIL(&purchase->inventory->lost, purchase, next);
+    STAILQ_INSERT_TAIL(&purchase->purchases->lost, purchase, next);
 }
 
 void purchase_lost(struct inventory_purchase *purchase) {
-    struct inventory *inventory = purchase->inventory;
-    metric_add(&inventory->metrics->unknown, 1);
+    struct purchases *purchases = purchase->purchases;
+    metric_add(&purchases->shared->metrics->unknown, 1);
     purchase->history = 0; /* the store is asked */
-    purchase->deadline_ms = inventory_now_ms(inventory) + inventory->config.resolve_ms;
+    purchase->deadline_ms = shared_now_ms(purchases->shared) + purchases->shared->config.resolve_ms;
     keep(purchase);
 }
 
 static void on_asked(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct inventory *inventory = purchase->inventory;
-    if (store_status(inventory, value) != INVENTORY_OK) {
+    struct purchases *purchases = purchase->purchases;
+    if (store_status(purchases->shared, value) != INVENTORY_OK) {
         keep(purchase); /* lost again, or the store is loading */
     } else if (redis_value_type(value) == REDIS_NIL) {
         purchase_finish(purchase, INVENTORY_UNKNOWN);
     } else {
-        metric_add(&inventory->metrics->unknown_resolved, 1);
+        metric_add(&purchases->shared->metrics->unknown_resolved, 1);
         purchase_found(purchase, redis_value_text(value), purchase->sent_ms);
     }
 }
 
-void lost_resolve(struct inventory *inventory) {
-    struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
-    STAILQ_CONCAT(&lost, &inventory->lost);
-    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {
+void lost_resolve(struct purchases *purchases) {
+    struct purchase_queue lost = STAILQ_HEAD_INITIALIZER(lost);
+    STAILQ_CONCAT(&lost, &purchases->lost);
+    for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&lost));) {
         const char *orders = purchase->in->keys.orders;
-        if (router_is_up(inventory->store, orders))
-            router_call(inventory->store, on_asked, purchase, 3,
+        if (router_is_up(purchases->shared->store, orders))
+            router_call(purchases->shared->store, on_asked, purchase, 3,
                         (const char *[]){"HGET", orders, purchase->digest});
         else
             keep(purchase);
     }
 }
 
-void lost_expire(struct inventory *inventory, bool all) {
-    int64_t now_ms = inventory_now_ms(inventory);
-    struct purchases lost = STAILQ_HEAD_INITIALIZER(lost);
-    STAILQ_CONCAT(&lost, &inventory->lost);
-    for (struct inventory_purchase *purchase; (purchase = purchases_take(&lost));) {
+void lost_expire(struct purchases *purchases, bool all) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
+    struct purchase_queue lost = STAILQ_HEAD_INITIALIZER(lost);
+    STAILQ_CONCAT(&lost, &purchases->lost);
+    for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&lost));) {
         if (all || now_ms >= purchase->deadline_ms)
             purchase_finish(purchase, INVENTORY_UNKNOWN);
         else

@@ -13,8 +13,8 @@
 void purchase_lost(struct inventory_purchase *purchase);
 
 /* Asks for all of them, if the store is there. */
-void lost_resolve(struct inventory *inventory);
+void lost_resolve(struct purchases *purchases);
 /* Ends those that have waited for config.resolve_ms, or all, with UNKNOWN. */
-void lost_expire(struct inventory *inventory, bool all);
+void lost_expire(struct purchases *purchases, bool all);
 
 #endif

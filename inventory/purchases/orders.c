@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/holds.h"
+#include "inventory/purchases/purchases.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/status.h"
 #include "settle.lua.h"
 
@@ -23,7 +24,7 @@ static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const ch
 }
 
 struct step {
-    struct inventory *inventory;
+    struct purchases *purchases;
     enum inventory_step step;
     inventory_order_fn *fn;
     void *ctx;
@@ -42,7 +43,7 @@ static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
 
 static void on_step(void *ctx, const struct redis_value *value) {
     struct step *step = ctx;
-    enum inventory_status status = store_status(step->inventory, value);
+    enum inventory_status status = store_status(step->purchases->shared, value);
     struct inventory_order order = {.quantity = 0};
     bool found = false;
     if (status == INVENTORY_OK) {
@@ -55,7 +56,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
                 status = INVENTORY_OF_BASKET;
             found = status != INVENTORY_UNKNOWN_ORDER;
             if (status == INVENTORY_OK && step->step != INVENTORY_READ)
-                putback_keep(step->inventory, RECEIPT_ORDER, step->item, step->digest, record);
+                putback_keep(step->purchases, RECEIPT_ORDER, step->item, step->digest, record);
         } else {
             status = INVENTORY_UNAVAILABLE;
         }
@@ -66,7 +67,7 @@ static void on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
+void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
@@ -80,7 +81,7 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *call = (struct step){.inventory = inventory, .step = step, .fn = fn, .ctx = ctx};
+    *call = (struct step){.purchases = purchases, .step = step, .fn = fn, .ctx = ctx};
     snprintf(call->item, sizeof call->item, "%s", item);
     snprintf(call->digest, sizeof call->digest, "%s", digest);
     struct sale_keys keys;
@@ -88,10 +89,10 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
     char arrived[24] = "";
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
-                 (long long)clock_wall_at_ms(inventory->config.clock, arrived_ns));
+                 (long long)clock_wall_at_ms(purchases->shared->config.clock, arrived_ns));
     const char *argv[] = {NULL,        NULL,        NULL,
                           keys.item,   keys.orders, keys.users,
-                          keys.holds,  keys.events, inventory_events(inventory),
+                          keys.holds,  keys.events, shared_events(purchases->shared),
                           names[step], digest,      arrived};
-    router_run(inventory->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_step, call);
+    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_step, call);
 }

@@ -5,45 +5,91 @@
 #include <string.h>
 
 #include "inventory/model/record.h"
+#include "inventory/purchases/putback.h"
 
-void item_mark_dirty(struct inventory *inventory, struct item *item) {
+bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
+                    void (*on_mended)(void *ctx), void *ctx) {
+    purchases->shared = shared;
+    purchases->on_mended = on_mended;
+    purchases->on_mended_ctx = ctx;
+    snprintf(purchases->id, sizeof purchases->id, "%s", id);
+    items_init(&purchases->items);
+    STAILQ_INIT(&purchases->dirty);
+    STAILQ_INIT(&purchases->again);
+    STAILQ_INIT(&purchases->lost);
+    purchases->putback = putback_open();
+    return purchases->putback != NULL;
+}
+
+static void finish_all(struct purchase_queue *queue) {
+    for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(queue));)
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
+}
+
+void purchases_end_waiting(struct purchases *purchases) {
+    for (struct item *item; (item = STAILQ_FIRST(&purchases->dirty));) {
+        STAILQ_REMOVE_HEAD(&purchases->dirty, next_dirty);
+        item->dirty = false;
+        item->users++;
+        finish_all(&item->waiting);
+        items_drop(&purchases->items, item);
+    }
+    finish_all(&purchases->again);
+}
+
+void purchases_close(struct purchases *purchases) {
+    putback_free(purchases->putback);
+    items_free(&purchases->items);
+}
+
+void item_mark_dirty(struct purchases *purchases, struct item *item) {
     if (item->dirty)
         return;
     item->dirty = true;
-    STAILQ_INSERT_TAIL(&inventory->dirty, item, next_dirty);
+    STAILQ_INSERT_TAIL(&purchases->dirty, item, next_dirty);
 }
 
 void purchase_again(struct inventory_purchase *purchase) {
     purchase->history = 0;
-    STAILQ_INSERT_TAIL(&purchase->inventory->again, purchase, next);
+    STAILQ_INSERT_TAIL(&purchase->purchases->again, purchase, next);
 }
 
 void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct inventory *inventory = purchase->inventory;
+    struct purchases *purchases = purchase->purchases;
     if (purchase->in) {
         purchase->in->unknown = status == INVENTORY_UNKNOWN_ITEM;
-        items_drop(&inventory->items, purchase->in);
+        items_drop(&purchases->items, purchase->in);
     }
     free(purchase->read);
-    metric_add(&inventory->metrics->waiting, (uint64_t)-1);
+    metric_add(&purchases->shared->metrics->waiting, (uint64_t)-1);
     purchase->done(purchase, status);
+}
+
+void purchase_keep_due(struct purchases *purchases, const char *item, int64_t due_ms) {
+    putback_keep_due(purchases, item, due_ms);
+}
+
+void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis) {
+    purchase->history =
+        redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
 }
 
 /* In which its order is. */
 static unsigned history_of(const struct inventory_purchase *purchase) {
-    return purchase->history ? purchase->history : router_history(purchase->inventory->store, purchase->item);
+    return purchase->history ? purchase->history
+                             : router_history(purchase->purchases->shared->store, purchase->item);
 }
 
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {
     struct inventory_order *order = &purchase->order;
     if (!record || !record_read(order, purchase->item, purchase->digest, record)) {
-        snprintf(purchase->inventory->error, sizeof purchase->inventory->error,
+        snprintf(purchase->purchases->shared->error, sizeof purchase->purchases->shared->error,
                  "an order record cannot be read");
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        putback_keep_order(purchase->inventory, history_of(purchase), purchase->item, purchase->digest,
+        putback_keep_order(purchase->purchases, history_of(purchase), purchase->item, purchase->digest,
                            record);
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
@@ -65,6 +111,6 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     order->expires_ms = expires_ms;
     order->basket[0] = '\0';
     order->pending = false;
-    putback_keep_new(purchase->inventory, history_of(purchase), order, purchase->digest);
+    putback_keep_new(purchase->purchases, history_of(purchase), order, purchase->digest);
     purchase_finish(purchase, INVENTORY_OK);
 }

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/create.h"
 #include "inventory/purchases/due.h"
+#include "inventory/purchases/purchases.h"
 #include "putback.lua.h"
 #include "settle.lua.h"
 
@@ -16,15 +16,29 @@ enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
 
 /* ---- receipts ---- */
 
-void putback_init(struct inventory *inventory) {
-    receipts_init(&inventory->putback.receipts);
+struct putback *putback_open(void) {
+    struct putback *putback = calloc(1, sizeof *putback);
+    if (putback)
+        receipts_init(&putback->receipts);
+    return putback;
 }
 
-void putback_free(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+void putback_free(struct putback *putback) {
+    if (!putback)
+        return;
     receipts_free(&putback->receipts);
     while (putback->history_count > 0)
         free(putback->histories[--putback->history_count]);
+    free(putback);
+}
+
+bool putback_is_running(const struct putback *putback) {
+    return putback->running > 0;
+}
+
+int putback_hurry(struct putback *putback) {
+    putback->hasty = true;
+    return receipts_open(&putback->receipts);
 }
 
 struct history *putback_history(struct putback *putback, const char *id) {
@@ -52,48 +66,48 @@ static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_
     }
 }
 
-static void keep(struct inventory *inventory, unsigned history, enum receipt_kind kind, const char *place,
+static void keep(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
                  const char *field, const char *record) {
-    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipts *receipts = &purchases->putback->receipts;
     if (!receipts_skip(receipts, history))
-        receipts_add(receipts, kind, place, field, record, history, inventory_now_ms(inventory), false);
+        receipts_add(receipts, kind, place, field, record, history, shared_now_ms(purchases->shared), false);
 }
 
-void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record) {
     char key[SALE_KEY_SIZE];
     key_of(kind, place, key);
-    keep(inventory, router_history(inventory->store, key), kind, place, field, record);
+    keep(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
-void putback_keep_order(struct inventory *inventory, unsigned history, const char *item, const char *digest,
+void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
                         const char *record) {
-    keep(inventory, history, RECEIPT_ORDER, item, digest, record);
+    keep(purchases, history, RECEIPT_ORDER, item, digest, record);
 }
 
-void putback_keep_new(struct inventory *inventory, unsigned history, const struct inventory_order *order,
+void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest) {
-    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipts *receipts = &purchases->putback->receipts;
     char record[RECORD_SIZE];
     if (receipts_skip(receipts, history))
         return;
     record_print(record, order);
-    receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history, inventory_now_ms(inventory),
-                 true);
+    receipts_add(receipts, RECEIPT_ORDER, order->item, digest, record, history,
+                 shared_now_ms(purchases->shared), true);
 }
 
-void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms) {
+void putback_keep_due(struct purchases *purchases, const char *item, int64_t due_ms) {
     char part[12], due[24];
     snprintf(part, sizeof part, "%u", key_part(item));
     snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    putback_keep(inventory, RECEIPT_DUE, part, item, due);
+    putback_keep(purchases, RECEIPT_DUE, part, item, due);
 }
 
-void putback_forget(struct inventory *inventory, enum receipt_kind kind, const char *place,
+void putback_forget(struct purchases *purchases, enum receipt_kind kind, const char *place,
                     const char *field) {
-    struct receipt *receipt = receipts_find(&inventory->putback.receipts, kind, place, field);
+    struct receipt *receipt = receipts_find(&purchases->putback->receipts, kind, place, field);
     if (receipt)
-        receipts_remove(&inventory->putback.receipts, receipt);
+        receipts_remove(&purchases->putback->receipts, receipt);
 }
 
 /* ---- one receipt is shown ---- */
@@ -108,7 +122,7 @@ struct putback_call {
     int keys, argc;
 };
 
-static void call_make(struct putback_call *call, const struct inventory *inventory, enum receipt_kind kind,
+static void call_make(struct putback_call *call, const struct purchases *purchases, enum receipt_kind kind,
                       const char *place, const char *field, const char *record, const char *last) {
     static const char *const names[] = {
         [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
@@ -126,13 +140,14 @@ static void call_make(struct putback_call *call, const struct inventory *invento
                7 * sizeof *key);
         call->keys = 7;
     }
-    memcpy(key + call->keys, (const char *[]){names[kind], field, record, last, inventory_events(inventory)},
+    memcpy(key + call->keys,
+           (const char *[]){names[kind], field, record, last, shared_events(purchases->shared)},
            5 * sizeof *key);
     call->argc = SCRIPT_ARGV + call->keys + 5;
 }
 
 struct showing {
-    struct inventory *inventory;
+    struct purchases *purchases;
     struct history *history;
     struct redis *redis;
     enum receipt_kind kind;
@@ -144,7 +159,7 @@ static void on_shown(void *ctx, const struct redis_value *value);
 
 static void call_putback(struct showing *showing, const struct receipt *receipt) {
     struct putback_call call;
-    call_make(&call, showing->inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt),
+    call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt),
               receipt_record(receipt), showing->history->last ? "yes" : "no");
     const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha1, call.keys == 2 ? "2" : "7"};
     memcpy(call.argv, head, sizeof head);
@@ -155,7 +170,8 @@ static void call_putback(struct showing *showing, const struct receipt *receipt)
 static void call_create(struct showing *showing, const struct receipt *receipt) {
     struct create_call call;
     char keys[8];
-    create_call_make(&call, showing->inventory, receipt_place(receipt), receipt_record(receipt));
+    create_call_make(&call, showing->purchases->shared->store, receipt_place(receipt),
+                     receipt_record(receipt));
     snprintf(keys, sizeof keys, "%d", call.keys);
     const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha1, keys};
     memcpy(call.argv, head, sizeof head);
@@ -188,18 +204,18 @@ static void call_sweep(const struct showing *showing, const struct receipt *rece
     snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
     redis_greet(showing->redis, NULL, NULL, 13,
                 (const char *[]){"EVALSHA", settle_lua_sha1, "5", keys.item, keys.orders, keys.users,
-                                 keys.holds, keys.events, inventory_events(showing->inventory), "over",
+                                 keys.holds, keys.events, shared_events(showing->purchases->shared), "over",
                                  "1000", "0", created});
 }
 
-static void show(struct inventory *inventory, struct history *history, struct redis *redis,
+static void show(struct purchases *purchases, struct history *history, struct redis *redis,
                  const struct receipt *receipt) {
     struct showing *showing = malloc(sizeof *showing);
     if (!showing) {
         history->failed = true;
         return;
     }
-    *showing = (struct showing){inventory, history, redis, receipt->kind, receipt->seq, "", ""};
+    *showing = (struct showing){purchases, history, redis, receipt->kind, receipt->seq, "", ""};
     snprintf(showing->place, sizeof showing->place, "%s", receipt_place(receipt));
     snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
@@ -231,22 +247,23 @@ static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const st
     return (enum inventory_loss_outcome)i;
 }
 
-void putback_tell(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome) {
     static const enum inventory_loss_kind kinds[] = {[RECEIPT_ITEM] = INVENTORY_LOST_ITEM,
                                                      [RECEIPT_MOVE] = INVENTORY_LOST_MOVE,
                                                      [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
                                                      [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
-    struct inventory_metrics *metrics = inventory->metrics;
+    struct inventory_metrics *metrics = purchases->shared->metrics;
     if (kind == RECEIPT_DUE) /* nobody was told of it */
         return;
     metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
-    if (inventory->config.on_loss)
-        inventory->config.on_loss(inventory->config.on_loss_ctx,
-                                  &(struct inventory_loss){.kind = kinds[kind],
-                                                           .item = kind == RECEIPT_JOURNAL ? "" : place,
-                                                           .name = field,
-                                                           .outcome = outcome});
+    if (purchases->shared->config.on_loss)
+        purchases->shared->config.on_loss(
+            purchases->shared->config.on_loss_ctx,
+            &(struct inventory_loss){.kind = kinds[kind],
+                                     .item = kind == RECEIPT_JOURNAL ? "" : place,
+                                     .name = field,
+                                     .outcome = outcome});
 }
 
 /* The index of due times may lack the item, which is on another server: it is entered when that is up. */
@@ -259,9 +276,9 @@ static void note_hold(struct receipts *receipts, struct receipt *receipt) {
 }
 
 static void note(const struct showing *showing, enum inventory_loss_outcome outcome) {
-    struct inventory *inventory = showing->inventory;
+    struct purchases *purchases = showing->purchases;
     struct history *history = showing->history;
-    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipts *receipts = &purchases->putback->receipts;
     struct receipt *receipt =
         receipts_find_seq(receipts, showing->kind, showing->place, showing->field, showing->seq);
     bool fits = outcome != INVENTORY_LOSS_SHORT && outcome != INVENTORY_LOSS_UNKNOWN_ITEM;
@@ -273,78 +290,79 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
         receipts_mark(receipts, receipt, true); /* see transactions/disown.c, which tells it, too */
     } else {
         if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
-            putback_tell(inventory, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
+            putback_tell(purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
         receipt->told = outcome > INVENTORY_LOSS_BACK;
     }
     if (outcome == INVENTORY_LOSS_BACK)
         note_hold(receipts, receipt);
-    receipts_adopt(receipts, receipt, history->number, inventory_now_ms(inventory));
+    receipts_adopt(receipts, receipt, history->number, shared_now_ms(purchases->shared));
 }
 
 /* ---- a pass: all receipts are shown ---- */
 
 /* It was sold at another server of the cluster while this pass ran: that one has its item. A pass over all
  * that is sold meanwhile might never end. */
-static bool is_of_another(const struct inventory *inventory, const struct history *history,
+static bool is_of_another(const struct purchases *purchases, const struct history *history,
                           const struct receipt *receipt) {
     const struct redis *redis =
-        receipt->seq > history->began ? router_of_history(inventory->store, receipt->history) : NULL;
+        receipt->seq > history->began ? router_of_history(purchases->shared->store, receipt->history) : NULL;
     return redis && redis_is_up(redis);
 }
 
-static void show_more(struct inventory *inventory, struct history *history, struct redis *redis) {
+static void show_more(struct purchases *purchases, struct history *history, struct redis *redis) {
     while (!history->failed && history->in_flight < IN_FLIGHT_MAX) {
-        const struct receipt *next = receipts_pass(&inventory->putback.receipts, history->number);
+        const struct receipt *next = receipts_pass(&purchases->putback->receipts, history->number);
         if (!next)
             return;
-        if (!is_of_another(inventory, history, next))
-            show(inventory, history, redis, next);
+        if (!is_of_another(purchases, history, next))
+            show(purchases, history, redis, next);
     }
 }
 
 /* All were shown, or the connection is gone. */
-static void end_pass(struct inventory *inventory, struct history *history) {
+static void end_pass(struct purchases *purchases, struct history *history) {
     if (history->failed) {
         history->state = HISTORY_NEW;
-        history->again_ms = inventory_now_ms(inventory) + AGAIN_MS;
+        history->again_ms = shared_now_ms(purchases->shared) + AGAIN_MS;
         history->last = false;
-        inventory->putback.running--;
+        purchases->putback->running--;
     } else if (history->suspect && (!history->last || history->is_short)) {
         history->state = HISTORY_RESTS;
-        history->ended_ms = inventory_now_ms(inventory);
+        history->ended_ms = shared_now_ms(purchases->shared);
         history->rests_ms = history->last ? history->rests_ms : history->ended_ms;
         history->is_short &= !history->last;
         history->silent = history->again = -1;
         history->is_late = history->asking;
         history->asked_ms = INT64_MIN / 2;
     } else {
-        putback_end(inventory, history);
+        putback_end(purchases, history);
     }
 }
 
-void putback_end(struct inventory *inventory, struct history *history) {
+void putback_end(struct purchases *purchases, struct history *history) {
     history->state = HISTORY_DONE;
-    metric_add(&inventory->metrics->unkept, history->unshown);
-    inventory->torn |= history->suspect;
-    history->seen = inventory->putback.receipts.seq;
-    inventory->putback.running--;
+    metric_add(&purchases->shared->metrics->unkept, history->unshown);
+    if (history->suspect)
+        purchases->on_mended(purchases->on_mended_ctx);
+    history->seen = purchases->putback->receipts.seq;
+    purchases->putback->running--;
 }
 
-void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis) {
-    inventory->putback.running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
+void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis) {
+    purchases->putback->running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
     history->last |= history->state == HISTORY_RESTS;
     history->is_short &= history->last;
     history->state = HISTORY_RUNS;
     history->failed = history->unshown = false;
-    history->began = inventory->putback.receipts.seq;
-    receipts_begin_pass(&inventory->putback.receipts, history->number);
+    history->began = purchases->putback->receipts.seq;
+    receipts_begin_pass(&purchases->putback->receipts, history->number);
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_lua});
     history->in_flight++; /* until all that can be are in flight */
-    show_more(inventory, history, redis);
+    show_more(purchases, history, redis);
     if (--history->in_flight == 0)
-        end_pass(inventory, history);
+        end_pass(purchases, history);
 }
 
 /* In a cluster another server has the item. */
@@ -373,9 +391,9 @@ static void on_shown(void *ctx, const struct redis_value *value) {
         note(&showing, read_outcome(showing.kind, value));
     if (refused && history->failed)
         redis_note_error(showing.redis, redis_value_text(value));
-    show_more(showing.inventory, history, showing.redis);
+    show_more(showing.purchases, history, showing.redis);
     if (history->in_flight == 0 && history->state == HISTORY_RUNS)
-        end_pass(showing.inventory, history);
+        end_pass(showing.purchases, history);
 }
 
 /* ---- something else than a receipt ---- */
@@ -394,7 +412,7 @@ static void on_answered(void *ctx, const struct redis_value *value) {
     asking.fn(asking.ctx, good ? &outcome : NULL);
 }
 
-void putback_decide(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_decide(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                     const char *record, putback_shown_fn *fn, void *ctx) {
     struct asking *asking = malloc(sizeof *asking);
     struct putback_call call;
@@ -403,6 +421,7 @@ void putback_decide(struct inventory *inventory, enum receipt_kind kind, const c
         return;
     }
     *asking = (struct asking){kind, fn, ctx};
-    call_make(&call, inventory, kind, place, field, record, "decided");
-    router_run(inventory->store, &putback_script, call.keys, call.argc, call.argv, on_answered, asking);
+    call_make(&call, purchases, kind, place, field, record, "decided");
+    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, on_answered,
+               asking);
 }

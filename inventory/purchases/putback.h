@@ -5,6 +5,7 @@
 
 #include "base/redis/info.h"
 #include "base/redis/url.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/receipts.h"
 
 struct redis;
@@ -71,8 +72,16 @@ struct putback {
     struct redis_target sold_at; /* where that was */
 };
 
-void putback_init(struct inventory *inventory);
-void putback_free(struct inventory *inventory);
+/* NULL when out of memory. */
+struct putback *putback_open(void);
+/* NULL does nothing. */
+void putback_free(struct putback *putback);
+
+/* Whether a server was reached that is not sold from yet. */
+bool putback_is_running(const struct putback *putback);
+/* The inventory is about to end: replicas are asked without a pause how far they are. Returns how much of
+ * what was acknowledged is on no replica yet. */
+int putback_hurry(struct putback *putback);
 
 /* The history with this id; NULL: it is not known, or was forgotten. */
 struct history *putback_history(struct putback *putback, const char *id);
@@ -82,34 +91,34 @@ unsigned putback_history_number(struct putback *putback, const char *id);
 /* Something was acknowledged, in the callback of the call that did it. It is kept unless the store has synced
  * it to its disk and has no replicas. See receipts.h for the texts; the record of a JOURNAL begins with the
  * time from which others may finish it. */
-void putback_keep(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
 /* An order, in the history with this number. */
-void putback_keep_order(struct inventory *inventory, unsigned history, const char *item, const char *digest,
+void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
                         const char *record);
 /* The same; it was just made. */
-void putback_keep_new(struct inventory *inventory, unsigned history, const struct inventory_order *order,
+void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest);
 /* The item was entered in the index of due times for `due_ms`. */
-void putback_keep_due(struct inventory *inventory, const char *item, int64_t due_ms);
+void putback_keep_due(struct purchases *purchases, const char *item, int64_t due_ms);
 /* It does not stand any more, and need not be put back. */
-void putback_forget(struct inventory *inventory, enum receipt_kind kind, const char *place,
+void putback_forget(struct purchases *purchases, enum receipt_kind kind, const char *place,
                     const char *field);
 
 /* Shows the store what it should have for another reason than a receipt, as any call is sent. What does not
  * fit is noted at once: one call of all gets SHORT, and is to tell it, the others NOTED. `fn` gets the
  * outcome; NULL: there was no reply, or an error. */
 typedef void putback_shown_fn(void *ctx, const enum inventory_loss_outcome *outcome);
-void putback_decide(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_decide(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                     const char *record, putback_shown_fn *fn, void *ctx);
 /* Tells of something that was acknowledged and lost: counts it, and calls `on_loss`. */
-void putback_tell(struct inventory *inventory, enum receipt_kind kind, const char *place, const char *field,
+void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome);
 
 /* Shows all receipts to the history's server, but those that are in it: state RUNS, and RESTS or DONE after
  * that, or NEW if it failed. */
-void putback_begin_pass(struct inventory *inventory, struct history *history, struct redis *redis);
+void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis);
 /* After the last pass, once no other one is waited for: state DONE. */
-void putback_end(struct inventory *inventory, struct history *history);
+void putback_end(struct purchases *purchases, struct history *history);
 
 #endif

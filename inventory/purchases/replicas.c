@@ -3,23 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 
 enum { CONFIG_EACH = 10 }; /* questions for the history */
 
 struct question {
-    struct inventory *inventory;
+    struct purchases *purchases;
     struct redis *redis; /* calls on_history() before it is freed */
     uint64_t seq;        /* what was acknowledged before it was asked */
     int64_t asked_ms;    /* the reply may be read much later, if this process is stopped */
 };
 
 /* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
-static bool has_replicas(const struct inventory *inventory, const struct history *history) {
-    return history->replicas > 0 || inventory->config.replicas > 0 ||
-           inventory->url.kind == REDIS_URL_SENTINEL ||
-           (inventory->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
+static bool has_replicas(const struct purchases *purchases, const struct history *history) {
+    return history->replicas > 0 || purchases->shared->config.replicas > 0 ||
+           purchases->shared->url.kind == REDIS_URL_SENTINEL ||
+           (purchases->shared->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
 }
 
 void replicas_note(struct history *history, const struct replication *now) {
@@ -28,9 +28,9 @@ void replicas_note(struct history *history, const struct replication *now) {
 }
 
 /* What was acknowledged until this receipt was written below the offset, and need not be kept. */
-static void cover(struct inventory *inventory, struct history *history, uint64_t seq, int64_t offset) {
+static void cover(struct purchases *purchases, struct history *history, uint64_t seq, int64_t offset) {
     unsigned count = history->cover_count;
-    receipts_cover(&inventory->putback.receipts, history->number, seq);
+    receipts_cover(&purchases->putback->receipts, history->number, seq);
     if (count && history->covers[(count - 1) % HISTORY_COVERS].seq >= seq)
         return;
     history->covers[count % HISTORY_COVERS].seq = seq;
@@ -38,18 +38,18 @@ static void cover(struct inventory *inventory, struct history *history, uint64_t
     history->cover_count++;
 }
 
-static void note_replicas(struct inventory *inventory, struct history *history, const struct replication *now,
+static void note_replicas(struct purchases *purchases, struct history *history, const struct replication *now,
                           const char *info, uint64_t seq) {
-    struct receipts *receipts = &inventory->putback.receipts;
+    struct receipts *receipts = &purchases->putback->receipts;
     replicas_note(history, now);
-    if (!has_replicas(inventory, history)) {
-        cover(inventory, history, seq, now->offset);
+    if (!has_replicas(purchases, history)) {
+        cover(purchases, history, seq, now->offset);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
     if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected) {
         history->copied_offset = history->mark_offset;
-        cover(inventory, history, history->mark, history->mark_offset);
+        cover(purchases, history, history->mark, history->mark_offset);
     } else if (history->mark) {
         return;
     }
@@ -73,20 +73,19 @@ static bool syncs(const struct redis_value *value) {
 
 static void on_config(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
-    struct inventory *inventory = question.inventory;
-    const struct history *history = putback_history(&inventory->putback, redis_history(question.redis)->id);
+    struct purchases *purchases = question.purchases;
+    const struct history *history = putback_history(purchases->putback, redis_history(question.redis)->id);
     free(ctx);
     if (history)
-        receipts_set_synced(&inventory->putback.receipts, history->number,
-                            syncs(value) && !has_replicas(inventory, history));
+        receipts_set_synced(&purchases->putback->receipts, history->number,
+                            syncs(value) && !has_replicas(purchases, history));
 }
 
 /* CLUSTER NODES has a line for each: ID ADDRESS FLAGS MASTER …, with the asked server's id as the master of
  * its replicas, be they connected or not. */
 static void on_nodes(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
-    struct history *history =
-        putback_history(&question.inventory->putback, redis_history(question.redis)->id);
+    struct history *history = putback_history(question.purchases->putback, redis_history(question.redis)->id);
     const char *nodes = value ? redis_value_text(value) : NULL,
                *line = nodes ? strstr(nodes, "myself") : NULL;
     char of_own[48] = " ";
@@ -130,8 +129,7 @@ static void on_history(void *ctx, const struct redis_value *value) {
     free(ctx);
     if (!info || !replication_read(&now, info))
         return;
-    struct history *history =
-        putback_history(&question.inventory->putback, redis_history(question.redis)->id);
+    struct history *history = putback_history(question.purchases->putback, redis_history(question.redis)->id);
     redis_note_history(question.redis, &now);
     if (!history)
         return;
@@ -142,26 +140,26 @@ static void on_history(void *ctx, const struct redis_value *value) {
         return;
     history->heard_ms = question.asked_ms;
     if (strcmp(history->id, now.id) == 0)
-        note_replicas(question.inventory, history, &now, info, question.seq);
+        note_replicas(question.purchases, history, &now, info, question.seq);
     if (history->replicas > 0 || history->questions++ % CONFIG_EACH != 0)
         return;
-    if (question.inventory->url.kind == REDIS_URL_CLUSTER)
+    if (question.purchases->shared->url.kind == REDIS_URL_CLUSTER)
         ask(question.redis, &question, on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
-    if (!has_replicas(question.inventory, history))
+    if (!has_replicas(question.purchases, history))
         ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "*append*"});
 }
 
-void replicas_ask_one(struct inventory *inventory, struct redis *redis) {
-    struct question question = {inventory, redis, inventory->putback.receipts.seq,
-                                inventory_now_ms(inventory)};
+void replicas_ask_one(struct purchases *purchases, struct redis *redis) {
+    struct question question = {purchases, redis, purchases->putback->receipts.seq,
+                                shared_now_ms(purchases->shared)};
     if (redis_history(redis)->id[0])
         ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
 }
 
-void replicas_ask(struct inventory *inventory) {
-    for (int i = 0; i < router_servers(inventory->store); i++) {
-        struct redis *redis = router_server(inventory->store, i);
+void replicas_ask(struct purchases *purchases) {
+    for (int i = 0; i < router_servers(purchases->shared->store); i++) {
+        struct redis *redis = router_server(purchases->shared->store, i);
         if (redis && redis_is_up(redis))
-            replicas_ask_one(inventory, redis);
+            replicas_ask_one(purchases, redis);
     }
 }

@@ -4,7 +4,7 @@
 #define INVENTORY_PURCHASES_REPLICAS_H
 
 struct history;
-struct inventory;
+struct purchases;
 struct redis;
 struct replication;
 
@@ -13,9 +13,9 @@ void replicas_note(struct history *history, const struct replication *now);
 
 /* Asks a server that is up, or was reached; of one that is not up only its history's id is noted, and its
  * role. */
-void replicas_ask_one(struct inventory *inventory, struct redis *redis);
+void replicas_ask_one(struct purchases *purchases, struct redis *redis);
 
 /* Asks all servers that are up, and notes what they reply in their histories. */
-void replicas_ask(struct inventory *inventory);
+void replicas_ask(struct purchases *purchases);
 
 #endif

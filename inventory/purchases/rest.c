@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/redis/async/router.h"
+#include "inventory/purchases/putback.h"
 #include "rest.lua.h"
 
 static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};
@@ -19,38 +20,40 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
 static void on_beat(void *ctx, const struct redis_value *value) {
-    struct inventory *inventory = ctx;
+    struct purchases *purchases = ctx;
     if (!value || redis_value_count(value) != 2)
         return;
-    if (inventory->beaten_ms > redis_value_integer(redis_value_at(value, 1), 0) + RECEIPTS_COVERED_SHORT_MS)
-        metric_add(&inventory->metrics->unkept, 1);
-    inventory->beaten_ms = redis_value_integer(redis_value_at(value, 0), 0);
+    if (purchases->beaten_ms > redis_value_integer(redis_value_at(value, 1), 0) + RECEIPTS_COVERED_SHORT_MS)
+        metric_add(&purchases->shared->metrics->unkept, 1);
+    purchases->beaten_ms = redis_value_integer(redis_value_at(value, 0), 0);
 }
 
-void rest_tick(struct inventory *inventory) {
-    int64_t now_ms = inventory_now_ms(inventory);
-    if (now_ms < inventory->beat_ms || !router_is_up(inventory->store, ALIVE))
+void rest_tick(struct purchases *purchases) {
+    int64_t now_ms = shared_now_ms(purchases->shared);
+    if (now_ms < purchases->beat_ms || !router_is_up(purchases->shared->store, ALIVE))
         return;
-    inventory->beat_ms = now_ms + BEAT_MS;
-    const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", inventory->id, QUIET_MS};
-    router_run(inventory->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat, inventory);
+    purchases->beat_ms = now_ms + BEAT_MS;
+    const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", purchases->id, QUIET_MS};
+    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat,
+               purchases);
 }
 
 static void on_left(void *ctx, const struct redis_value *value) {
     (void)value;
-    ((struct inventory *)ctx)->left = true;
+    ((struct purchases *)ctx)->left = true;
 }
 
-bool rest_leave(struct inventory *inventory) {
-    if (inventory->beat_ms != INT64_MAX) {
-        inventory->beat_ms = INT64_MAX;
-        const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", inventory->id};
-        router_run(inventory->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left, inventory);
+bool rest_leave(struct purchases *purchases) {
+    if (purchases->beat_ms != INT64_MAX) {
+        purchases->beat_ms = INT64_MAX;
+        const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", purchases->id};
+        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left,
+                   purchases);
     }
-    return inventory->left;
+    return purchases->left;
 }
 
-void rest_tell(struct inventory *inventory, struct server *server, const char *history, bool follows,
+void rest_tell(struct purchases *purchases, struct server *server, const char *history, bool follows,
                enum rest_stage stage, redis_reply_fn *fn, void *ctx) {
     static const char *const stages[] = {
         [REST_SHOWING] = "showing", [REST_AGAIN] = "again", [REST_DONE] = "done"};
@@ -66,11 +69,11 @@ void rest_tell(struct inventory *inventory, struct server *server, const char *h
                           keys[2],
                           keys[3],
                           "shown",
-                          inventory->id,
+                          purchases->id,
                           follows ? QUIET_MS : "0",
                           stages[stage]};
-    if (server && router_connection(inventory->store, ALIVE) == server->redis)
+    if (server && router_connection(purchases->shared->store, ALIVE) == server->redis)
         redis_greet(server->redis, fn, ctx, sizeof argv / sizeof *argv, argv);
     else
-        router_run(inventory->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
+        router_run(purchases->shared->store, &rest_script, 5, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/redis/info.h"
-#include "inventory/context.h"
+#include "inventory/store/shared.h"
 #include "inventory/store/status.h"
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
@@ -21,7 +21,7 @@ struct part {
 /* Who asks does not wait for one server that hangs, as long as another one sells. It is there until the timer
  * is closed, and the replies that come too late have come. */
 struct request {
-    struct inventory *inventory;
+    struct shared *shared;
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
     uv_timer_t timer;
@@ -66,7 +66,7 @@ __attribute__((format(printf, 2, 3))) static void note_fault(struct request *req
 
 /* How its faults name the server. */
 static const char *name_of(const struct part *part) {
-    return router_is_one(part->request->inventory->store) ? "the store" : part->address;
+    return router_is_one(part->request->shared->store) ? "the store" : part->address;
 }
 
 static void note_fault_of(struct part *part, const char *what) {
@@ -90,7 +90,7 @@ static void note_broken(struct part *part) {
 }
 
 static void note_error(struct part *part, const char *error) {
-    bool one = router_is_one(part->request->inventory->store);
+    bool one = router_is_one(part->request->shared->store);
     part->faulty = true;
     note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
 }
@@ -166,7 +166,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
     const char *text = value ? redis_value_text(value) : NULL;
     if (!value)
         note_broken(part);
-    else if (store_status(part->request->inventory, value) != INVENTORY_OK)
+    else if (store_status(part->request->shared, value) != INVENTORY_OK)
         note_error(part, text);
     else if (text)
         judge(part, text);
@@ -176,7 +176,7 @@ static void on_info(void *ctx, const struct redis_value *value) {
 
 /* One that sells no more is not up, but it was there, and has told how many it has. */
 static void judge_lost(struct request *request) {
-    const struct router *store = request->inventory->store;
+    const struct router *store = request->shared->store;
     char address[sizeof(((struct part *)0)->address)];
     for (int i = 0; i < router_servers(store); i++) {
         const struct redis *redis = router_server(store, i);
@@ -188,7 +188,7 @@ static void judge_lost(struct request *request) {
 }
 
 static void note_unreachable(struct request *request, const char *what) {
-    const char *error = inventory_last_error(request->inventory);
+    const char *error = store_last_error(request->shared);
     note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
@@ -213,7 +213,7 @@ static void answer(struct request *request) {
     judge_lost(request);
     if (request->good == 0)
         note_unreachable(request, "no connection to the store");
-    else if (!router_is_whole(request->inventory->store))
+    else if (!router_is_whole(request->shared->store))
         note_unreachable(request, "a part of the store cannot be reached");
     health->ready = request->good > 0 && !health->reason[0];
     refuse(health, request->fault);
@@ -266,8 +266,8 @@ static void ask(struct part *part, struct redis *redis) {
     redis_callf(redis, on_appendfsync, part, "CONFIG GET appendfsync");
 }
 
-void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
-    const struct router *store = inventory->store;
+void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
+    const struct router *store = shared->store;
     int count = router_servers(store);
     struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->parts);
     struct inventory_health unknown = {.version = "unknown",
@@ -275,16 +275,16 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
                                        .appendonly = "unknown",
                                        .appendfsync = "unknown",
                                        .eviction = "unknown",
-                                       .replicas = inventory->config.replicas};
+                                       .replicas = shared->config.replicas};
     if (!request) {
         snprintf(unknown.reason, sizeof unknown.reason, "out of memory");
         fn(ctx, &unknown);
         return;
     }
     *request = (struct request){
-        .inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
+        .shared = shared, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
     request->timer.data = request;
-    uv_timer_init(inventory->loop, &request->timer);
+    uv_timer_init(shared->loop, &request->timer);
     uv_timer_start(&request->timer, on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
         struct redis *redis = router_server(store, i);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum inventory_status store_status(struct inventory *inventory, const struct redis_value *value) {
+enum inventory_status store_status(struct shared *shared, const struct redis_value *value) {
     if (!value)
         return INVENTORY_UNKNOWN;
     if (redis_value_type(value) != REDIS_ERROR)
@@ -11,8 +11,8 @@ enum inventory_status store_status(struct inventory *inventory, const struct red
     if (value == redis_unsent)
         return INVENTORY_UNAVAILABLE;
     const char *text = redis_value_text(value);
-    metric_add(&inventory->metrics->store_errors, 1);
-    snprintf(inventory->error, sizeof inventory->error, "%s", text);
+    metric_add(&shared->metrics->store_errors, 1);
+    snprintf(shared->error, sizeof shared->error, "%s", text);
     return INVENTORY_UNAVAILABLE;
 }
 
@@ -23,7 +23,7 @@ int64_t store_time_ms(const struct redis_value *value) {
            redis_value_integer(redis_value_at(value, 1), 0) / 1000;
 }
 
-const char *inventory_last_error(const struct inventory *inventory) {
-    const char *error = router_error(inventory->store);
-    return *error ? error : inventory->error;
+const char *store_last_error(const struct shared *shared) {
+    const char *error = router_error(shared->store);
+    return *error ? error : shared->error;
 }

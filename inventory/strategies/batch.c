@@ -28,7 +28,7 @@ static const struct redis_script purchase_script = {purchase_lua, purchase_lua_s
 
 /* What left together. */
 struct flight {
-    struct inventory *inventory;
+    struct strategies *strategies;
     struct lane *lane;
     struct item *item; /* the only one, whose lane it is; NULL: it may have many */
     int open;          /* batches without their replies, and 1 until all is sent */
@@ -38,7 +38,7 @@ struct flight {
 /* The purchases of one item in a call. */
 struct batch {
     struct batch *next; /* the next item's in the call; or in the list of spare ones */
-    struct inventory *inventory;
+    struct strategies *strategies;
     struct flight *flight; /* NULL: it left by itself */
     struct item *item;
     int64_t now_ms;              /* by the store's clock */
@@ -52,14 +52,14 @@ struct batch {
 };
 
 /* A batch without purchases; NULL when out of memory. */
-static struct batch *batch_new(struct inventory *inventory, struct item *item, struct flight *flight) {
-    struct batch *batch = inventory->spare_batches;
+static struct batch *batch_new(struct strategies *strategies, struct item *item, struct flight *flight) {
+    struct batch *batch = strategies->spare_batches;
     if (batch)
-        inventory->spare_batches = batch->next;
+        strategies->spare_batches = batch->next;
     else if (!(batch = malloc(sizeof *batch)))
         return NULL;
     batch->next = NULL;
-    batch->inventory = inventory;
+    batch->strategies = strategies;
     batch->flight = flight;
     batch->item = item;
     batch->indexed_ms = 0;
@@ -79,7 +79,7 @@ static void batch_add(struct batch *batch, struct inventory_purchase *purchase, 
 static void flight_count_down(struct flight *flight) {
     if (!flight || --flight->open > 0)
         return;
-    struct inventory *inventory = flight->inventory;
+    struct strategies *strategies = flight->strategies;
     struct item *item = flight->item;
     flight->lane->in_flight--;
     flight->lane->in_flight_purchases -= flight->purchases;
@@ -87,23 +87,23 @@ static void flight_count_down(struct flight *flight) {
     if (!item)
         return;
     if (!STAILQ_EMPTY(&item->waiting))
-        item_mark_dirty(inventory, item);
-    items_drop(&inventory->items, item);
+        item_mark_dirty(strategies->purchases, item);
+    items_drop(&strategies->purchases->items, item);
 }
 
 static void batch_drop(struct batch *batch) {
-    struct inventory *inventory = batch->inventory;
+    struct strategies *strategies = batch->strategies;
     flight_count_down(batch->flight);
-    items_drop(&inventory->items, batch->item);
-    batch->next = inventory->spare_batches;
-    inventory->spare_batches = batch;
+    items_drop(&strategies->purchases->items, batch->item);
+    batch->next = strategies->spare_batches;
+    strategies->spare_batches = batch;
 }
 
-void batch_free_spares(struct inventory *inventory) {
-    while (inventory->spare_batches) {
-        struct batch *next = inventory->spare_batches->next;
-        free(inventory->spare_batches);
-        inventory->spare_batches = next;
+void batch_free_spares(struct strategies *strategies) {
+    while (strategies->spare_batches) {
+        struct batch *next = strategies->spare_batches->next;
+        free(strategies->spare_batches);
+        strategies->spare_batches = next;
     }
 }
 
@@ -123,7 +123,7 @@ static void start_otherwise(struct batch *batch, const char *name) {
         finish_all(batch, INVENTORY_REFUSED);
         return;
     }
-    if (inventory_strategy_teaches(strategy) && !batch->inventory->config.teaching) {
+    if (inventory_strategy_teaches(strategy) && !batch->strategies->shared->config.teaching) {
         finish_all(batch, INVENTORY_REFUSED);
         return;
     }
@@ -152,9 +152,9 @@ static void send_sale(struct batch *first);
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
-    failpoint(batch->inventory, "before first hold");
-    if (store_status(batch->inventory, value) == INVENTORY_OK) {
-        putback_keep_due(batch->inventory, batch->item->name, batch->indexed_ms);
+    failpoint(batch->strategies->shared, "before first hold");
+    if (store_status(batch->strategies->shared, value) == INVENTORY_OK) {
+        purchase_keep_due(batch->strategies->purchases, batch->item->name, batch->indexed_ms);
         send_sale(batch);
     } else {
         finish_all(batch, INVENTORY_UNAVAILABLE);
@@ -168,8 +168,8 @@ static bool index_item(struct batch *batch, int64_t until_ms) {
     if (batch->indexed_ms)
         return false;
     batch->indexed_ms = until_ms;
-    failpoint(batch->inventory, "before index");
-    due_enter_first(batch->inventory->store, batch->item->name, until_ms, on_indexed, batch);
+    failpoint(batch->strategies->shared, "before index");
+    due_enter_first(batch->strategies->shared->store, batch->item->name, until_ms, on_indexed, batch);
     return true;
 }
 
@@ -201,7 +201,7 @@ static void on_item_sold(struct batch *batch, const struct redis_value *value) {
 /* Behind the replies of all items: the numbers of those that the index of due times may have lost. While a
  * part of it is away, each sale would leave a call that waits for it. */
 static void mend_index(const struct batch *first, const struct redis_value *value) {
-    struct router *store = first->inventory->store;
+    struct router *store = first->strategies->shared->store;
     size_t items = 0;
     for (const struct batch *batch = first; batch; batch = batch->next)
         items++;
@@ -219,7 +219,7 @@ static void mend_index(const struct batch *first, const struct redis_value *valu
 
 static void on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
-    enum inventory_status status = store_status(batch->inventory, value);
+    enum inventory_status status = store_status(batch->strategies->shared, value);
     int64_t now_ms = 0;
     if (status == INVENTORY_OK)
         mend_index(batch, value);
@@ -276,9 +276,9 @@ static void add_purchases(struct args *args, const struct batch *batch) {
 
 /* Sends the batches of a call, from the first on. */
 static void send_sale(struct batch *first) {
-    struct inventory *inventory = first->inventory;
-    bool events = inventory->config.events;
-    struct args args = {inventory->argv, inventory->numbers, SCRIPT_ARGV};
+    struct strategies *strategies = first->strategies;
+    bool events = strategies->shared->config.events;
+    struct args args = {strategies->argv, strategies->numbers, SCRIPT_ARGV};
     for (const struct batch *batch = first; batch; batch = batch->next)
         add_keys(&args, &batch->item->keys, events);
     int keys = args.count - SCRIPT_ARGV;
@@ -289,10 +289,10 @@ static void send_sale(struct batch *first) {
     add_number(&args, first->indexed_ms);
     for (const struct batch *batch = first; batch; batch = batch->next) {
         add_purchases(&args, batch);
-        metric_add(&inventory->metrics->batched, (uint64_t)batch->count);
+        metric_add(&strategies->shared->metrics->batched, (uint64_t)batch->count);
     }
-    metric_add(&inventory->metrics->batches, 1);
-    router_run(inventory->store, &purchase_script, keys, args.count, args.argv, on_sold, first);
+    metric_add(&strategies->shared->metrics->batches, 1);
+    router_run(strategies->shared->store, &purchase_script, keys, args.count, args.argv, on_sold, first);
 }
 
 /* ---- checks ---- */
@@ -301,12 +301,12 @@ static void send_sale(struct batch *first) {
  * out, since the slot moves, the purchases are tried as if there were units. */
 static bool can_check(struct batch *batch, const struct redis_value *value) {
     bool error = value && redis_value_type(value) == REDIS_ERROR;
-    if (error && !router_is_one(batch->inventory->store)) {
-        router_note(batch->inventory->store, batch->checked, value);
+    if (error && !router_is_one(batch->strategies->shared->store)) {
+        router_note(batch->strategies->shared->store, batch->checked, value);
         batch->item->sold_out = false;
     }
     if (batch->check == INVENTORY_OK)
-        batch->check = store_status(batch->inventory, value);
+        batch->check = store_status(batch->strategies->shared, value);
     return batch->check == INVENTORY_OK;
 }
 
@@ -369,11 +369,11 @@ static void on_orders(void *ctx, const struct redis_value *value) {
 }
 
 static void send_check(struct batch *batch) {
-    struct inventory *inventory = batch->inventory;
+    struct strategies *strategies = batch->strategies;
     const struct sale_keys *keys = &batch->item->keys;
-    struct redis *redis = batch->checked = router_connection(inventory->store, keys->item);
-    const char **argv = inventory->argv;
-    metric_add(&inventory->metrics->checks, 1);
+    struct redis *redis = batch->checked = router_connection(strategies->shared->store, keys->item);
+    const char **argv = strategies->argv;
+    metric_add(&strategies->shared->metrics->checks, 1);
     if (!redis) {
         finish_all(batch, INVENTORY_UNAVAILABLE);
         batch_drop(batch);
@@ -396,11 +396,11 @@ static bool may_leave(const struct lane *lane) {
 }
 
 /* `item`: it is for this one alone. NULL when out of memory. */
-static struct flight *flight_new(struct inventory *inventory, struct lane *lane, struct item *item) {
+static struct flight *flight_new(struct strategies *strategies, struct lane *lane, struct item *item) {
     struct flight *flight = malloc(sizeof *flight);
     if (!flight)
         return NULL;
-    *flight = (struct flight){.inventory = inventory, .lane = lane, .item = item, .open = 1};
+    *flight = (struct flight){.strategies = strategies, .lane = lane, .item = item, .open = 1};
     lane->in_flight++;
     if (item)
         item->users++;
@@ -408,13 +408,13 @@ static struct flight *flight_new(struct inventory *inventory, struct lane *lane,
 }
 
 /* Takes what waits for the item, as far as there is room; NULL: out of memory. */
-static struct batch *take(struct inventory *inventory, struct item *item, struct flight *flight) {
-    struct batch *batch = batch_new(inventory, item, flight);
+static struct batch *take(struct strategies *strategies, struct item *item, struct flight *flight) {
+    struct batch *batch = batch_new(strategies, item, flight);
     if (!batch)
         return NULL;
-    int64_t sent_ms = clock_wall_ms(inventory->config.clock);
+    int64_t sent_ms = clock_wall_ms(strategies->shared->config.clock);
     while (!STAILQ_EMPTY(&item->waiting) && flight->purchases < INVENTORY_BATCH_MAX) {
-        batch_add(batch, purchases_take(&item->waiting), sent_ms);
+        batch_add(batch, purchase_queue_take(&item->waiting), sent_ms);
         flight->purchases++;
     }
     flight->lane->gathered -= batch->count;
@@ -434,16 +434,16 @@ static struct item *take_dirty(struct dirty_items *dirty) {
 
 /* Items of one server: those on sale in one call. An item of which more waits than there is room for goes to
  * the end of the line. False: out of memory; what waits is tried again in the next turn. */
-static bool send_together(struct inventory *inventory) {
-    struct flight *flight = flight_new(inventory, &inventory->lane, NULL);
+static bool send_together(struct strategies *strategies) {
+    struct flight *flight = flight_new(strategies, &strategies->lane, NULL);
     struct batch *sale = NULL, **last = &sale, *batch = NULL;
     struct item *item;
     if (!flight)
         return false;
-    while (flight->purchases < INVENTORY_BATCH_MAX && (item = take_dirty(&inventory->dirty))) {
-        batch = take(inventory, item, flight);
+    while (flight->purchases < INVENTORY_BATCH_MAX && (item = take_dirty(&strategies->purchases->dirty))) {
+        batch = take(strategies, item, flight);
         if (!STAILQ_EMPTY(&item->waiting))
-            item_mark_dirty(inventory, item);
+            item_mark_dirty(strategies->purchases, item);
         if (!batch)
             break;
         if (batch->item->sold_out) {
@@ -460,47 +460,49 @@ static bool send_together(struct inventory *inventory) {
 }
 
 /* An item of a cluster. It is dirty again when a flight of it has ended and more waits. */
-static bool send_item(struct inventory *inventory, struct item *item) {
-    struct flight *flight = flight_new(inventory, &item->lane, item);
-    struct batch *batch = flight ? take(inventory, item, flight) : NULL;
+static bool send_item(struct strategies *strategies, struct item *item) {
+    struct flight *flight = flight_new(strategies, &item->lane, item);
+    struct batch *batch = flight ? take(strategies, item, flight) : NULL;
     if (batch)
         (item->sold_out ? send_check : send_sale)(batch);
     flight_count_down(flight);
     return batch != NULL;
 }
 
-void batch_flush(struct inventory *inventory) {
+void batch_flush(struct strategies *strategies) {
     struct dirty_items now = STAILQ_HEAD_INITIALIZER(now);
     struct item *item;
-    if (router_is_one(inventory->store)) {
-        while (!STAILQ_EMPTY(&inventory->dirty) && may_leave(&inventory->lane) && send_together(inventory)) {
+    if (router_is_one(strategies->shared->store)) {
+        while (!STAILQ_EMPTY(&strategies->purchases->dirty) && may_leave(&strategies->lane) &&
+               send_together(strategies)) {
         }
         return;
     }
-    STAILQ_CONCAT(&now, &inventory->dirty); /* what gets dirty from here on waits for the next turn */
+    STAILQ_CONCAT(&now,
+                  &strategies->purchases->dirty); /* what gets dirty from here on waits for the next turn */
     while ((item = take_dirty(&now))) {
         item->users++;
-        while (!STAILQ_EMPTY(&item->waiting) && may_leave(&item->lane) && send_item(inventory, item)) {
+        while (!STAILQ_EMPTY(&item->waiting) && may_leave(&item->lane) && send_item(strategies, item)) {
         }
-        items_drop(&inventory->items, item);
+        items_drop(&strategies->purchases->items, item);
     }
 }
 
 static void gather(struct inventory_purchase *purchase) {
-    struct inventory *inventory = purchase->inventory;
-    struct lane *lane = router_is_one(inventory->store) ? &inventory->lane : &purchase->in->lane;
+    struct strategies *strategies = purchase->strategies;
+    struct lane *lane = router_is_one(strategies->shared->store) ? &strategies->lane : &purchase->in->lane;
     STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
     lane->gathered++;
-    item_mark_dirty(inventory, purchase->in);
+    item_mark_dirty(strategies->purchases, purchase->in);
 }
 
 static void send_alone(struct inventory_purchase *purchase) {
-    struct batch *batch = batch_new(purchase->inventory, purchase->in, NULL);
+    struct batch *batch = batch_new(purchase->strategies, purchase->in, NULL);
     if (!batch) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }
-    batch_add(batch, purchase, clock_wall_ms(batch->inventory->config.clock));
+    batch_add(batch, purchase, clock_wall_ms(batch->strategies->shared->config.clock));
     (batch->item->sold_out ? send_check : send_sale)(batch);
 }
 

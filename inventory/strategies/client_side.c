@@ -58,7 +58,7 @@ static void read_part(struct inventory_purchase *purchase, enum part part, const
 
 static void on_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
     struct client_read *read = purchase->read;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (value && read->redis && router_note(read->store, read->redis, value) == ROUTER_MOVED)
         read->slot_moved = true;
     if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
@@ -131,7 +131,7 @@ static void read_time(struct inventory_purchase *purchase) {
 
 void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
-    client_read_over(purchase, purchase->inventory->store, NULL, strategy, next);
+    client_read_over(purchase, purchase->purchases->shared->store, NULL, strategy, next);
 }
 
 void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
@@ -143,15 +143,14 @@ void client_read_over(struct inventory_purchase *purchase, struct router *store,
         return;
     }
     struct client_read *read = purchase->read;
-    bool locked = strategy == INVENTORY_LOCKED && purchase->inventory->config.fencing;
+    bool locked = strategy == INVENTORY_LOCKED && purchase->purchases->shared->config.fencing;
     *read = (struct client_read){.store = store,
                                  .redis = redis,
                                  .next = next,
                                  .begun_as = strategy,
                                  .fenced = locked && purchase->token.fence > 0};
-    purchase->history =
-        redis ? putback_history_number(&purchase->inventory->putback, redis_history(redis)->id) : 0;
-    purchase->sent_ms = clock_wall_ms(purchase->inventory->config.clock);
+    purchase_set_connection(purchase, redis);
+    purchase->sent_ms = clock_wall_ms(purchase->purchases->shared->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
         fenced_send_read(purchase, on_fenced);
         return;
@@ -181,9 +180,9 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
 
 static void on_touched(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (status == INVENTORY_OK)
-        putback_keep_due(purchase->inventory, purchase->item, client_expires_ms(purchase->read));
+        purchase_keep_due(purchase->purchases, purchase->item, client_expires_ms(purchase->read));
     purchase->read->touched(purchase, status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status);
 }
 
@@ -192,7 +191,8 @@ void client_touch_index(struct inventory_purchase *purchase,
     struct client_read *read = purchase->read;
     read->touched = next;
     if (read->item.hold_ms)
-        due_touch(purchase->inventory->store, purchase->item, client_expires_ms(read), on_touched, purchase);
+        due_touch(purchase->purchases->shared->store, purchase->item, client_expires_ms(read), on_touched,
+                  purchase);
     else
         next(purchase, INVENTORY_OK);
 }
@@ -200,7 +200,7 @@ void client_touch_index(struct inventory_purchase *purchase,
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     struct client_read *read = purchase->read;
     const struct sale_keys *keys = &purchase->in->keys;
-    bool events = purchase->inventory->config.events;
+    bool events = purchase->purchases->shared->config.events;
     read->pending += events + (read->item.hold_ms > 0);
     if (events)
         client_callf(purchase, fn, "XADD %s * %s %s", keys->events, purchase->digest, read->record);

@@ -11,7 +11,7 @@
 /* Another attempt with the same key was faster: its order stands. */
 static void on_twin(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    if (store_status(purchase->inventory, value) != INVENTORY_OK)
+    if (store_status(purchase->purchases->shared, value) != INVENTORY_OK)
         client_read_finish(purchase, INVENTORY_UNKNOWN);
     else if (redis_value_type(value) == REDIS_STRING)
         purchase_found(purchase, redis_value_text(value), 0);
@@ -22,7 +22,7 @@ static void on_twin(void *ctx, const struct redis_value *value) {
 /* The refusal may be due to another attempt with the same key. */
 static void on_refunded(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    if (store_status(purchase->inventory, value) != INVENTORY_OK)
+    if (store_status(purchase->purchases->shared, value) != INVENTORY_OK)
         client_read_finish(purchase, INVENTORY_UNKNOWN);
     else
         client_callf(purchase, on_twin, "HGET %s %s", purchase->in->keys.orders, purchase->digest);
@@ -43,7 +43,7 @@ static void count_down(struct inventory_purchase *purchase) {
 
 static void on_entered(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    if (store_status(purchase->inventory, value) != INVENTORY_OK)
+    if (store_status(purchase->purchases->shared, value) != INVENTORY_OK)
         purchase->read->status = INVENTORY_UNKNOWN;
     count_down(purchase);
 }
@@ -62,7 +62,7 @@ static void on_touched(struct inventory_purchase *purchase, enum inventory_statu
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (status != INVENTORY_OK) {
         client_read_finish(purchase, INVENTORY_UNKNOWN);
         return;
@@ -84,7 +84,7 @@ static void write_order(struct inventory_purchase *purchase) {
 static void on_user(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;
-    if (store_status(purchase->inventory, value) != INVENTORY_OK) {
+    if (store_status(purchase->purchases->shared, value) != INVENTORY_OK) {
         client_read_finish(purchase, INVENTORY_UNKNOWN);
     } else if (redis_value_integer(value, 0) > read->item.limit) {
         read->status = INVENTORY_LIMIT;
@@ -97,7 +97,7 @@ static void on_user(void *ctx, const struct redis_value *value) {
 static void on_taken(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (status != INVENTORY_OK) {
         client_read_finish(purchase, status);
         return;

@@ -28,18 +28,18 @@ static void call(struct inventory_purchase *purchase, const char *what, const ch
                                             keys->holds,
                                             keys->events,
                                             keys->token,
-                                            inventory_events(purchase->inventory),
+                                            shared_events(purchase->purchases->shared),
                                             what,
                                             token,
                                             purchase->digest,
                                             purchase->user};
     memcpy(argv + MORE, more, sizeof *more * (size_t)count);
-    router_run(purchase->inventory->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
+    router_run(purchase->purchases->shared->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
     struct client_read *read = purchase->read;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (status != INVENTORY_OK)
         return status;
     size_t count = redis_value_count(value);

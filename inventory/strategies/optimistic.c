@@ -21,9 +21,9 @@ struct connection {
 };
 
 struct optimistic {
-    struct inventory *inventory;
+    struct strategies *strategies;
     struct connection connections[CONNECTIONS];
-    struct purchases waiting;
+    struct purchase_queue waiting;
 };
 
 static void attempt(struct connection *connection);
@@ -34,21 +34,21 @@ static void serve(struct optimistic *optimistic) {
         if (connection->purchase ||
             !router_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->item))
             continue;
-        connection->purchase = purchases_take(&optimistic->waiting);
+        connection->purchase = purchase_queue_take(&optimistic->waiting);
         connection->touched = false;
         attempt(connection);
     }
 }
 
 static struct connection *connection_of(const struct inventory_purchase *purchase) {
-    struct connection *connection = purchase->inventory->optimistic->connections;
+    struct connection *connection = purchase->strategies->optimistic->connections;
     while (connection->purchase != purchase)
         connection++;
     return connection;
 }
 
 static void leave(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct optimistic *optimistic = purchase->inventory->optimistic;
+    struct optimistic *optimistic = purchase->strategies->optimistic;
     connection_of(purchase)->purchase = NULL;
     client_read_finish(purchase, status);
     serve(optimistic);
@@ -72,14 +72,14 @@ static void start_anew(struct inventory_purchase *purchase, enum inventory_statu
 
 static void on_executed(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    struct inventory *inventory = purchase->inventory;
-    enum inventory_status status = store_status(inventory, value);
+    struct strategies *strategies = purchase->strategies;
+    enum inventory_status status = store_status(strategies->shared, value);
     if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
         leave(purchase, status);
         return;
     }
-    metric_add(&inventory->metrics->conflicts, 1);
-    if (clock_mono_ms(inventory->config.clock) > purchase->deadline_ms)
+    metric_add(&strategies->shared->metrics->conflicts, 1);
+    if (clock_mono_ms(strategies->shared->config.clock) > purchase->deadline_ms)
         leave(purchase, INVENTORY_OVERLOADED);
     else
         start_anew(purchase, INVENTORY_OK, false);
@@ -93,7 +93,8 @@ static void on_touched(struct inventory_purchase *purchase, enum inventory_statu
 
 static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
-    if (read->slot_moved && clock_mono_ms(purchase->inventory->config.clock) <= purchase->deadline_ms) {
+    if (read->slot_moved &&
+        clock_mono_ms(purchase->purchases->shared->config.clock) <= purchase->deadline_ms) {
         start_anew(purchase, INVENTORY_OK, false);
         return;
     }
@@ -130,16 +131,16 @@ static void on_state(void *ctx, bool up) {
         serve(connection->of);
 }
 
-static struct optimistic *optimistic_open(struct inventory *inventory) {
+static struct optimistic *optimistic_open(struct strategies *strategies) {
     struct optimistic *optimistic = calloc(1, sizeof *optimistic);
     if (!optimistic)
         return NULL;
-    optimistic->inventory = inventory;
+    optimistic->strategies = strategies;
     STAILQ_INIT(&optimistic->waiting);
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
-        connection->store = router_open_another(inventory->store, on_state, connection);
+        connection->store = router_open_another(strategies->shared->store, on_state, connection);
         if (connection->store)
             continue;
         while (i-- > 0)
@@ -151,46 +152,47 @@ static struct optimistic *optimistic_open(struct inventory *inventory) {
 }
 
 static void start(struct inventory_purchase *purchase) {
-    struct inventory *inventory = purchase->inventory;
-    if (!inventory->optimistic)
-        inventory->optimistic = optimistic_open(inventory);
+    struct strategies *strategies = purchase->strategies;
+    if (!strategies->optimistic)
+        strategies->optimistic = optimistic_open(strategies);
     if (!purchase->read)
         purchase->read = calloc(1, sizeof *purchase->read);
-    struct optimistic *optimistic = inventory->optimistic;
+    struct optimistic *optimistic = strategies->optimistic;
     if (!optimistic || !purchase->read) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }
-    purchase->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.call_timeout_ms;
+    purchase->deadline_ms =
+        clock_mono_ms(strategies->shared->config.clock) + strategies->shared->config.call_timeout_ms;
     STAILQ_INSERT_TAIL(&optimistic->waiting, purchase, next);
     serve(optimistic);
 }
 
-void optimistic_tick(struct inventory *inventory) {
-    struct optimistic *optimistic = inventory->optimistic;
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
+void optimistic_tick(struct strategies *strategies) {
+    struct optimistic *optimistic = strategies->optimistic;
+    int64_t now_ms = clock_mono_ms(strategies->shared->config.clock);
     const struct inventory_purchase *first;
     while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
         bool late = now_ms > first->deadline_ms;
-        if (!late && router_is_up(inventory->store, first->item))
+        if (!late && router_is_up(strategies->shared->store, first->item))
             break;
-        purchase_finish(purchases_take(&optimistic->waiting),
+        purchase_finish(purchase_queue_take(&optimistic->waiting),
                         late ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE);
     }
     if (optimistic)
         serve(optimistic);
 }
 
-void optimistic_close(struct inventory *inventory) {
-    struct optimistic *optimistic = inventory->optimistic;
+void optimistic_close(struct strategies *strategies) {
+    struct optimistic *optimistic = strategies->optimistic;
     if (!optimistic)
         return;
-    for (struct inventory_purchase *purchase; (purchase = purchases_take(&optimistic->waiting));)
+    for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&optimistic->waiting));)
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     for (int i = 0; i < CONNECTIONS; i++)
         router_close(optimistic->connections[i].store);
     free(optimistic);
-    inventory->optimistic = NULL;
+    strategies->optimistic = NULL;
 }
 
 const struct strategy strategy_optimistic = {.start = start};

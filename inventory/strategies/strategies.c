@@ -8,7 +8,7 @@ static const struct strategy *const strategies[INVENTORY_STRATEGIES] = {
 
 void strategy_start(struct inventory_purchase *purchase) {
     struct item *item = purchase->in;
-    if (inventory_strategy_teaches(item->strategy) && !purchase->inventory->config.teaching) {
+    if (inventory_strategy_teaches(item->strategy) && !purchase->purchases->shared->config.teaching) {
         item->strategy =
             INVENTORY_BATCH; /* the next purchase asks the store, in case the item was created anew */
         purchase_finish(purchase, INVENTORY_REFUSED);

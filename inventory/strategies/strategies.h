@@ -1,8 +1,31 @@
-/* The strategies: one file each, with its table at the end. */
+/* The strategies: one file each, with its table at the end; and the state that they keep between purchases.
+ * Each member belongs to the file named above it. */
 #ifndef INVENTORY_STRATEGIES_STRATEGIES_H
 #define INVENTORY_STRATEGIES_STRATEGIES_H
 
+#include "base/decimal.h"
 #include "inventory/purchases/purchase.h"
+#include "inventory/strategies/work_delay.h"
+
+struct batch;
+struct optimistic;
+
+struct strategies {
+    struct shared *shared;
+    struct purchases *purchases;
+    struct work_delay *work_delay; /* of `naive` and `locked` */
+
+    /* batch.c */
+    struct batch *spare_batches;
+    struct lane lane; /* of all items, but in a cluster */
+    /* Of the call that is being sent. It has 3 arguments, an item 5 keys and 1 argument, a purchase 3; the
+     * numbers are until when the item is in the index, how many purchases each has, and their quantities. */
+    const char *argv[SCRIPT_ARGV + 3 + (5 + 1 + 3) * INVENTORY_BATCH_MAX];
+    char numbers[DECIMAL_SIZE + (4 + 5) * INVENTORY_BATCH_MAX];
+
+    /* optimistic.c */
+    struct optimistic *optimistic;
+};
 
 struct strategy {
     void (*start)(struct inventory_purchase *purchase);
@@ -15,12 +38,12 @@ extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strate
 void strategy_start(struct inventory_purchase *purchase);
 
 /* `batch`: sends what waits, as far as it may leave. */
-void batch_flush(struct inventory *inventory);
-void batch_free_spares(struct inventory *inventory);
+void batch_flush(struct strategies *strategies);
+void batch_free_spares(struct strategies *strategies);
 
 /* `optimistic`: ends purchases that have waited too long for a connection. */
-void optimistic_tick(struct inventory *inventory);
+void optimistic_tick(struct strategies *strategies);
 /* Ends all, and closes the connections. */
-void optimistic_close(struct inventory *inventory);
+void optimistic_close(struct strategies *strategies);
 
 #endif

@@ -1,41 +1,51 @@
 #include "inventory/strategies/work_delay.h"
 
+#include <stddef.h>
+
 enum { DELAY_TICK_MS = 1 };
 
+void work_delay_init(struct work_delay *delay, uv_loop_t *loop, const struct clock *clock, int ms) {
+    *delay = (struct work_delay){.ms = ms, .clock = clock};
+    delay->timer.data = delay;
+    uv_timer_init(loop, &delay->timer);
+}
+
+static struct delayed *take_first(struct work_delay *delay) {
+    struct delayed *first = delay->first;
+    delay->first = first->next;
+    return first;
+}
+
 static void on_delay(uv_timer_t *timer) {
-    struct inventory *inventory = timer->data;
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    while (inventory->delayed && inventory->delayed->due_ms <= now_ms) {
-        struct delayed *delayed = inventory->delayed;
-        inventory->delayed = delayed->next;
+    struct work_delay *delay = timer->data;
+    int64_t now_ms = clock_mono_ms(delay->clock);
+    while (delay->first && delay->first->due_ms <= now_ms) {
+        struct delayed *delayed = take_first(delay);
         delayed->fn(delayed->ctx, false);
     }
-    if (!inventory->delayed)
+    if (!delay->first)
         uv_timer_stop(timer);
 }
 
-void work_delay_begin(struct inventory *inventory, struct delayed *delayed,
-                      void (*fn)(void *ctx, bool closing), void *ctx) {
-    int delay_ms = inventory->config.work_delay_ms;
-    if (delay_ms == 0) {
+void work_delay_begin(struct work_delay *delay, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                      void *ctx) {
+    if (delay->ms == 0) {
         fn(ctx, false);
         return;
     }
-    *delayed =
-        (struct delayed){.due_ms = clock_mono_ms(inventory->config.clock) + delay_ms, .fn = fn, .ctx = ctx};
-    if (inventory->delayed)
-        inventory->delayed_last->next = delayed;
+    *delayed = (struct delayed){.due_ms = clock_mono_ms(delay->clock) + delay->ms, .fn = fn, .ctx = ctx};
+    if (delay->first)
+        delay->last->next = delayed;
     else
-        inventory->delayed = delayed;
-    inventory->delayed_last = delayed;
-    if (!uv_is_active((const uv_handle_t *)&inventory->delay)) /* a new start would put it off */
-        uv_timer_start(&inventory->delay, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
+        delay->first = delayed;
+    delay->last = delayed;
+    if (!uv_is_active((const uv_handle_t *)&delay->timer)) /* a new start would put it off */
+        uv_timer_start(&delay->timer, on_delay, DELAY_TICK_MS, DELAY_TICK_MS);
 }
 
-void work_delay_close(struct inventory *inventory) {
-    while (inventory->delayed) {
-        struct delayed *delayed = inventory->delayed;
-        inventory->delayed = delayed->next;
+void work_delay_end(struct work_delay *delay) {
+    while (delay->first) {
+        struct delayed *delayed = take_first(delay);
         delayed->fn(delayed->ctx, true);
     }
 }

@@ -3,7 +3,11 @@
 #ifndef INVENTORY_STRATEGIES_WORK_DELAY_H
 #define INVENTORY_STRATEGIES_WORK_DELAY_H
 
-#include "inventory/context.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/clock.h"
 
 struct delayed {
     struct delayed *next;
@@ -12,10 +16,18 @@ struct delayed {
     void *ctx;
 };
 
+struct work_delay {
+    int ms;
+    const struct clock *clock;
+    struct delayed *first, *last; /* the first ends first */
+    uv_timer_t timer;
+};
+
+void work_delay_init(struct work_delay *delay, uv_loop_t *loop, const struct clock *clock, int ms);
 /* Calls `fn` when the delay is over, at once if there is none. `closing`: the inventory was closed before. */
-void work_delay_begin(struct inventory *inventory, struct delayed *delayed,
-                      void (*fn)(void *ctx, bool closing), void *ctx);
-/* Ends all delays, with `closing`. */
-void work_delay_close(struct inventory *inventory);
+void work_delay_begin(struct work_delay *delay, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                      void *ctx);
+/* Ends all delays, with `closing`. The timer is the caller's to close. */
+void work_delay_end(struct work_delay *delay);
 
 #endif

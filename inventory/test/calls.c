@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 static struct answer *answer_make(struct seller *seller) {
@@ -164,7 +164,7 @@ static bool is_swept(void *arg) {
 }
 
 void holds_sweep_on(struct seller *seller) {
-    if (seller->inventory->rest_until_ms != 0)
+    if (seller->inventory->purchases.rest_until_ms != 0)
         inventory_sweep(seller->inventory);
 }
 

@@ -1,5 +1,6 @@
 #include "inventory/test/fixture.h"
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,7 +189,7 @@ void seller_wait_up(struct seller *seller) {
 }
 
 static bool rests(const struct seller *seller) {
-    const struct putback *putback = &seller->inventory->putback;
+    const struct putback *putback = seller->inventory->purchases.putback;
     bool any = false;
     for (int i = 0; i < putback->history_count; i++)
         any |= putback->histories[i]->state == HISTORY_RESTS;
@@ -300,7 +301,7 @@ void item_put_with(struct seller *seller, const char *item, int64_t stock, int64
 }
 
 bool seller_is_whole(void *arg) {
-    return router_is_whole(((struct seller *)arg)->inventory->store);
+    return router_is_whole(((struct seller *)arg)->inventory->shared.store);
 }
 
 bool seller_is_not_whole(void *arg) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -503,7 +503,7 @@ static void test_unknown_names_are_forgotten(void) {
         buy_begin(seller, harness_format("none%d", i), "ann", "k", 1);
     shop_settle(seller->shop);
     CHECK_INT(buys_with(seller->shop, INVENTORY_UNKNOWN_ITEM), 3000);
-    CHECK_INT(seller->inventory->items.count, 0);
+    CHECK_INT(seller->inventory->purchases.items.count, 0);
     CHECK_STR(store_dump(&redis, true), "");
 }
 
@@ -518,9 +518,9 @@ static void test_closed_before_it_starts_again(void) {
     CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
     struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
-    while (STAILQ_EMPTY(&seller->inventory->again) && shop->open > 0)
+    while (STAILQ_EMPTY(&seller->inventory->purchases.again) && shop->open > 0)
         shop_turn(shop);
-    CHECK(!STAILQ_EMPTY(&seller->inventory->again));
+    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases.again));
     seller_close(seller);
     CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
     check_books(other, &redis, "phone", 1, 0, 1);

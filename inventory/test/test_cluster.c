@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/redis/slots.h"
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/lock_epoch.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
@@ -24,7 +24,7 @@ static struct seller *open_with_timeout(int call_timeout_ms) {
                                                         .call_timeout_ms = call_timeout_ms,
                                                         .resolve_ms = call_timeout_ms});
     seller->locked = true;
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(shop);
     return seller;
 }
@@ -254,7 +254,7 @@ static void test_failover(void) {
     struct seller *seller = seller_open_with(
         shop, &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 1000});
     seller->locked = true;
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(shop);
     struct redis_server *dies = redis_cluster_of(&pairs, "{phone}");
     const char *other = "lamp";
@@ -321,7 +321,7 @@ static void test_optimistic_failover(void) {
     redis_cluster_start(&pairs, MASTERS, 1);
     struct seller *seller = seller_open_with(
         shop_open(), &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 1000});
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
     struct redis_server *first = redis_cluster_of(&pairs, "{phone}"), *second = first + MASTERS;
     item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 1000);
@@ -561,7 +561,7 @@ static void test_master_gone(void) {
 }
 
 static struct redis_server *server_at(const struct seller *seller, int i) {
-    int port = redis_address_now(router_server(seller->inventory->store, i))->port, at = 0;
+    int port = redis_address_now(router_server(seller->inventory->shared.store, i))->port, at = 0;
     while (cluster.server[at].port != port)
         at++;
     return &cluster.server[at];
@@ -592,7 +592,7 @@ static struct seller *open_auditor(struct shop *shop, const struct redis_cluster
 }
 
 static bool has_map(void *arg) {
-    return router_has_map(((struct seller *)arg)->inventory->store);
+    return router_has_map(((struct seller *)arg)->inventory->shared.store);
 }
 
 /* An item moves from a server that is to be scanned to one that was. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 enum { MASTERS = 3 };
@@ -27,7 +27,7 @@ static void read_slots(struct forgotten *forgotten, const struct redis_server *s
 }
 
 static bool knows_of_death(void *arg) {
-    return router_is_gone(((struct seller *)arg)->inventory->store, "phone");
+    return router_is_gone(((struct seller *)arg)->inventory->shared.store, "phone");
 }
 
 static long long maps_told(struct redis_cluster *by) {
@@ -152,7 +152,7 @@ static void test_another_address(void) {
 static bool has_one_server(void *arg) {
     struct seller *seller = arg;
     seller->shop->hurried_ms += 100;
-    return router_servers(seller->inventory->store) == 1;
+    return router_servers(seller->inventory->shared.store) == 1;
 }
 
 /* A master gives its slots away, of which this instance does not hear, and ends: nothing is lost. */

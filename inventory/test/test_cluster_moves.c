@@ -1,7 +1,8 @@
 /* Masters of a cluster that die or are restarted while a slot moves from them, or to them. */
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
 #include "test/pair.h"
@@ -72,7 +73,7 @@ static void lose(struct seller *seller, struct redis_server *master) {
 
 static bool is_kept_no_more(void *arg) {
     struct seller *seller = arg;
-    struct receipts *receipts = &seller->inventory->putback.receipts;
+    struct receipts *receipts = &seller->inventory->purchases.putback->receipts;
     seller->shop->hurried_ms += 100;
     return !receipts_find(receipts, RECEIPT_ITEM, "phone", "");
 }

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions/journal.h"
@@ -21,7 +22,7 @@ static void open_pair(struct seller **late, struct seller **other) {
 
 static bool has_disowned(void *arg) {
     const struct inventory *inventory = ((struct seller *)arg)->inventory;
-    return inventory->putback.receipts.todo == 0 && inventory->metrics->waiting == 0;
+    return inventory->purchases.putback->receipts.todo == 0 && inventory->shared.metrics->waiting == 0;
 }
 
 /* All of it is lost, its maker stands still for longer than a minute, and the buyers ask another one
@@ -256,12 +257,12 @@ static struct txn *make_beside_an_intent(struct seller *maker, struct seller *ot
     struct inventory_transaction intent = made->transaction;
     char move[RECORD_SIZE];
     memset(intent.nonce, 'A', strlen(intent.nonce));
-    journal_keep(other->inventory, &intent, PHASE_INTENT, intent.created_ms);
+    journal_keep(&other->inventory->transactions, &intent, PHASE_INTENT, intent.created_ms);
     lines_print_move(move, &intent, 0, WRITE_DEBIT);
     if (intent.kind == INVENTORY_TRANSFER)
-        putback_keep(other->inventory, RECEIPT_MOVE, intent.lines[0].item, intent.nonce, move);
+        putback_keep(&other->inventory->purchases, RECEIPT_MOVE, intent.lines[0].item, intent.nonce, move);
     else
-        lines_keep(other->inventory, &intent, 0, WRITE_DEBIT);
+        lines_keep(&other->inventory->transactions, &intent, 0, WRITE_DEBIT);
     return made;
 }
 

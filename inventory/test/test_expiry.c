@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 enum { HOLD_MS = 30000 };
@@ -369,7 +369,7 @@ static void *race(void *arg) {
                                __ATOMIC_RELAXED);
     }
     shop_settle(shop);
-    while (racer->seller->inventory->sweeping)
+    while (racer->seller->inventory->purchases.sweeping)
         shop_turn(shop);
     return NULL;
 }
@@ -407,7 +407,7 @@ static void test_race(void) {
 /* ---- a store that stood still ---- */
 
 static bool is_over(void *arg) {
-    return !((struct seller *)arg)->inventory->sweeping;
+    return !((struct seller *)arg)->inventory->purchases.sweeping;
 }
 
 /* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/fixture.h"
 
 static void start(struct redis_server *redis) {
@@ -188,7 +189,7 @@ static void restart_empty(struct seller *seller, struct redis_server *redis) {
 }
 
 static bool has_no_receipts(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
 }
 
 static void test_restarted_empty(void) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -220,7 +220,7 @@ static void test_unknown_item(void) {
 /* ---- paused between read and write ---- */
 
 static bool has_read(void *arg) {
-    return ((struct seller *)arg)->inventory->delayed != NULL;
+    return ((struct seller *)arg)->inventory->work_delay.first != NULL;
 }
 
 /* A purchase has read, and is paused before its write. */

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 
 /* LATE_MS is for a machine that is busy. */
@@ -37,7 +38,7 @@ static void open_two(struct seller **seller, struct seller **gone) {
 }
 
 static const struct history *last_history(const struct seller *seller) {
-    const struct putback *putback = &seller->inventory->putback;
+    const struct putback *putback = seller->inventory->purchases.putback;
     return putback->histories[putback->history_count - 1];
 }
 
@@ -113,7 +114,7 @@ static void test_item(void) {
 }
 
 static bool knows_its_disk(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.receipts.histories[0].synced;
+    return ((struct seller *)arg)->inventory->purchases.putback->receipts.histories[0].synced;
 }
 
 /* One Redis that is restarted, and one of two sellers dies with it. What he acknowledged may be lost, unless
@@ -162,11 +163,11 @@ struct beaten {
 
 static bool has_beaten_since(void *arg) {
     const struct beaten *beaten = arg;
-    return beaten->seller->inventory->beaten_ms > beaten->since_ms;
+    return beaten->seller->inventory->purchases.beaten_ms > beaten->since_ms;
 }
 
 static void beat_again(struct seller *seller) {
-    struct beaten beaten = {seller, seller->inventory->beaten_ms};
+    struct beaten beaten = {seller, seller->inventory->purchases.beaten_ms};
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
     shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
 }
@@ -267,7 +268,7 @@ static void test_starts_at_snapshot(void) {
 static long long copied_before;
 
 static bool knows_both(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.histories[0]->replicas == 2;
+    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->replicas == 2;
 }
 
 /* A replica is promoted, and the seller who died had his last order on one replica. If there were two, it may
@@ -311,7 +312,7 @@ static void test_one_of_two(void) {
 
 static bool is_copied(void *arg) {
     const struct seller *seller = arg;
-    const struct history *history = seller->inventory->putback.histories[0];
+    const struct history *history = seller->inventory->purchases.putback->histories[0];
     return history->copied_offset > copied_before;
 }
 

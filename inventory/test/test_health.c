@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
 
@@ -191,7 +191,7 @@ static struct seller *open_cluster(const char **other) {
     redis_cluster_flush(&cluster);
     struct seller *seller =
         seller_open_with(shop_open(), &(struct seller_options){.url = redis_cluster_url(&cluster)});
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
     *other = "lamp";
     for (int i = 0; of(*other) == of("phone"); i++)
@@ -287,7 +287,7 @@ static void test_master_hangs(void) {
     harness_defer(make_well, NULL);
     redis_pause(hangs);
     CHECK(has_reason(&(struct watched){seller, reason, true}));
-    CHECK(router_is_whole(seller->inventory->store)); /* the connection has not broken */
+    CHECK(router_is_whole(seller->inventory->shared.store)); /* the connection has not broken */
     redis_resume(hangs);
     wait_well(seller);
     for (int i = 0; i < MASTERS; i++)

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 
 enum { LONG_MS = 65000, MASTERS = 3 };
@@ -38,7 +39,7 @@ static void test_old_receipts(void) {
 }
 
 static bool is_empty(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
 }
 
 static bool is_covered(void *arg) {
@@ -72,15 +73,15 @@ static void test_coverage(void) {
 
 static bool keeps(const struct seller *seller, const char *key) {
     CHECK_STATUS(buy((struct seller *)seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
-    return seller->inventory->putback.receipts.count > 0;
+    return seller->inventory->purchases.putback->receipts.count > 0;
 }
 
 static bool has_seen_replica(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.histories[0]->replicas > 0;
+    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->replicas > 0;
 }
 
 static bool syncs_no_more(void *arg) {
-    return !((struct seller *)arg)->inventory->putback.receipts.histories[0].synced;
+    return !((struct seller *)arg)->inventory->purchases.putback->receipts.histories[0].synced;
 }
 
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
@@ -90,7 +91,7 @@ static void test_synced(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
     item_put_with(seller, "phone", 10, 0, 0);
-    seller->inventory->putback.hasty = true;
+    seller->inventory->purchases.putback->hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
@@ -207,7 +208,7 @@ static void test_left_behind_before(void) {
 
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.histories[0]->questions >= 2;
+    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->questions >= 2;
 }
 
 /* One Redis that loses its last moments, and says that it does not sync each write. */
@@ -217,7 +218,7 @@ static void test_one_redis(void) {
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
     struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
-    seller->inventory->putback.hasty = other->inventory->putback.hasty = true;
+    seller->inventory->purchases.putback->hasty = other->inventory->purchases.putback->hasty = true;
     shop_wait(shop, has_asked, seller, "it was asked");
     shop_wait(shop, has_asked, other, "it was asked");
     item_put_with(seller, "phone", 10, 0, 0);
@@ -264,7 +265,7 @@ static void test_away_for_long(void) {
     check_books(seller, &redis, "phone", 7, 0, 3);
     shop_wait(seller->shop, is_covered, seller, "there are no replicas");
     shop_idle(seller->shop, 200);
-    CHECK_INT(seller->inventory->putback.receipts.count, 3); /* the item, and two orders */
+    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 3); /* the item, and two orders */
 }
 
 /* The seller stands still meanwhile: it has not noticed yet that the connection is gone. */
@@ -282,7 +283,7 @@ static void test_away_while_stopped(void) {
 /* ---- a cluster ---- */
 
 static bool are_two(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.receipts.count == 2;
+    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 2;
 }
 
 /* One master stays away: what was sold there is kept, but not what is sold elsewhere. */
@@ -304,7 +305,7 @@ static void test_master_is_away(void) {
     shop->hurried_ms += LONG_MS;
     shop_wait(shop, are_two, seller, "what was sold elsewhere is forgotten");
     shop_idle(shop, 200);
-    CHECK_INT(seller->inventory->putback.receipts.count, 2); /* the item, and an order */
+    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 2); /* the item, and an order */
 }
 
 /* Each master has a replica. Who is paused for a moment does not count as gone. */
@@ -349,7 +350,7 @@ static void test_unkept_of_one(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(phone, phone + MASTERS);
     redis_pause(phone + MASTERS);
-    seller->inventory->putback.receipts.max = 2;
+    seller->inventory->purchases.putback->receipts.max = 2;
     for (int i = 0; i < 5; i++)
         CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     restart(seller, other);
@@ -396,12 +397,12 @@ static void test_taken_over(void) {
 static unsigned met;
 
 static bool has_met_more(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.number > met;
+    return ((struct seller *)arg)->inventory->purchases.putback->number > met;
 }
 
 /* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
 static void leave_histories(struct inventory *inventory) {
-    struct putback *putback = &inventory->putback;
+    struct putback *putback = inventory->purchases.putback;
     while (putback->history_count < RECEIPTS_HISTORIES) {
         struct history *history = calloc(1, sizeof *history);
         CHECK(history);
@@ -419,7 +420,7 @@ static void test_many_histories(void) {
     leave_histories(seller->inventory);
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
-        met = seller->inventory->putback.number;
+        met = seller->inventory->purchases.putback->number;
         CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
         CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
@@ -439,16 +440,16 @@ static void test_oldest_is_up(void) {
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     shop_wait(shop, seller_is_whole, seller, "both masters are there");
     leave_histories(seller->inventory);
-    struct history *const *histories = seller->inventory->putback.histories;
+    struct history *const *histories = seller->inventory->purchases.putback->histories;
     struct history *first = histories[0];
-    met = seller->inventory->putback.number;
+    met = seller->inventory->purchases.putback->number;
     struct redis_server *other = cluster.server;
     if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
         other++;
     redis_kill(other);
     redis_restart(other);
     shop_wait(shop, has_met_more, seller, "another history");
-    CHECK_INT(seller->inventory->putback.history_count, RECEIPTS_HISTORIES);
+    CHECK_INT(seller->inventory->purchases.putback->history_count, RECEIPTS_HISTORIES);
     CHECK(histories[0] == first);
 }
 

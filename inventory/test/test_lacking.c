@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions/lines.h"
@@ -246,7 +246,7 @@ static bool is_answered(void *arg) {
 static enum inventory_status debit_again(struct txn *txn) {
     txn->answers = 0;
     txn->transaction.done = on_debit_answered;
-    transaction_begin(txn->seller->inventory, &txn->transaction, debit, INVENTORY_READ);
+    transaction_begin(&txn->seller->inventory->transactions, &txn->transaction, debit, INVENTORY_READ);
     shop_wait(txn->seller->shop, is_answered, txn, "the debit is answered");
     return txn->status;
 }

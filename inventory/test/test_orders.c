@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 enum { HOLD_MS = 30000 };
@@ -135,7 +135,7 @@ static bool all_expired(void *arg) {
 }
 
 static bool has_swept(void *seller) {
-    return !((struct seller *)seller)->inventory->sweeping;
+    return !((struct seller *)seller)->inventory->purchases.sweeping;
 }
 
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */

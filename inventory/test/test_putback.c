@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/model/keys.h"
 #include "inventory/purchases/due.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 
@@ -315,7 +316,7 @@ static void test_cluster_cut_before(void) {
     item_put_with(seller, "lamp", 100, 0, 0);
     for (int i = 0; i < 10; i++)
         CHECK_STATUS(buy(seller, "lamp", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
-    seller->inventory->putback.hasty = true;
+    seller->inventory->purchases.putback->hasty = true;
     shop_idle(shop, 200);
     shop->hurried_ms += LONG_MS;
     shop_idle(shop, 200);

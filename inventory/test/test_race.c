@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/strategies/work_delay.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 enum { STOCK = 100, SELLERS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
@@ -287,13 +287,13 @@ static void test_work_beside_arrivals(void) {
     struct shop *shop = shop_open();
     struct seller *seller =
         seller_open_with(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 1});
-    work_delay_begin(seller->inventory, &delayed[0], on_worked, &done[0]);
-    while (uv_timer_get_due_in(&seller->inventory->delay) > 0) {
+    work_delay_begin(&seller->inventory->work_delay, &delayed[0], on_worked, &done[0]);
+    while (uv_timer_get_due_in(&seller->inventory->work_delay.timer) > 0) {
         harness_pause_ms(1);
         uv_update_time(&shop->loop);
     }
-    work_delay_begin(seller->inventory, &delayed[1], on_worked, &done[1]);
-    CHECK_INT(uv_timer_get_due_in(&seller->inventory->delay), 0);
+    work_delay_begin(&seller->inventory->work_delay, &delayed[1], on_worked, &done[1]);
+    CHECK_INT(uv_timer_get_due_in(&seller->inventory->work_delay.timer), 0);
     shop_wait(shop, is_set, &done[0], "the first has worked");
     shop_wait(shop, is_set, &done[1], "the second has worked");
 }

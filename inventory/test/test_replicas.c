@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/newer_wait.h"
 #include "test/pair.h"
@@ -395,7 +395,7 @@ static void test_cluster(void) {
                                                                     .resolve_ms = RESOLVE_MS});
     struct redis_server *from = redis_cluster_of(&cluster, "{phone}");
     struct redis_server *to = &cluster.server[from == &cluster.server[0]];
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };
@@ -224,7 +225,7 @@ static void test_endless_list(void) {
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     shop_wait(shop, rests, seller, "it has shown what it has");
     seller_hurry_up(seller);
-    const struct putback *putback = &seller->inventory->putback;
+    const struct putback *putback = seller->inventory->purchases.putback;
     int64_t rested_ms =
         clock_mono_ms(&shop->clock) - putback->histories[putback->history_count - 1]->reached_ms;
     CHECK(rested_ms >= MOST_MS);

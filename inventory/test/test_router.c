@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/redis/slots.h"
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
 #include "inventory/transactions.h"
@@ -23,7 +23,7 @@ static struct seller *open_seller(fake_answer_fn *answer) {
 }
 
 static void wait_whole(struct seller *seller) {
-    while (!router_is_whole(seller->inventory->store))
+    while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
 }
 
@@ -303,7 +303,7 @@ static void begin_health(struct inventory *inventory, int *answers) {
 
 static bool is_owed(void *arg) {
     const struct seller *seller = arg;
-    return owed > 0 && redis_is_idle(router_server(seller->inventory->store, 0));
+    return owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0));
 }
 
 /* Whose call is answered by the end of its connection asks what else there is. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 enum { NEVER_MS = 600000 };
@@ -287,7 +287,7 @@ static void test_before_the_promotion(void) {
     shop_idle(seller->shop, 300); /* it is known to be awake */
     CHECK_STR(redis_command(&own.server[1], "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
     CHECK_STR(redis_command(&own.sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
-    const struct redis *connection = router_server(seller->inventory->store, 0);
+    const struct redis *connection = router_server(seller->inventory->shared.store, 0);
     int64_t reached_ms = redis_reached_ms(connection);
     seller->shop->hurried_ms += 1000; /* they are asked again */
     shop_idle(seller->shop, 200);

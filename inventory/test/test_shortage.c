@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 
 static struct pair pair;
@@ -42,7 +43,7 @@ static void test_limit(void) {
 }
 
 static bool is_second_history(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.number >= 3;
+    return ((struct seller *)arg)->inventory->purchases.putback->number >= 3;
 }
 
 /* Another history, which is shown everything again. */
@@ -122,7 +123,7 @@ static void test_bought_again_by(void) {
 }
 
 static bool keeps_nothing(void *arg) {
-    return ((struct seller *)arg)->inventory->putback.receipts.count == 0;
+    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
 }
 
 /* A note of shortage is taken back when what it is about fits again, if that is still kept. */

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/purchases/rest.h"
 #include "inventory/test/told.h"
 
@@ -13,7 +14,7 @@ static struct pair pair;
 static struct told told, others;
 
 static const struct history *newest_of(const struct seller *seller) {
-    const struct putback *putback = &seller->inventory->putback;
+    const struct putback *putback = seller->inventory->purchases.putback;
     return putback->histories[putback->history_count - 1];
 }
 
@@ -39,7 +40,7 @@ static void silent_for(int ms) {
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
     long long now_ms = clock_wall_ms(&seller->shop->clock);
     redis_integer(&pair.master, "ZADD", TOLD_ALIVE, harness_format("%lld", now_ms - 2000), "another", NULL);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &pair.master, "it has a heartbeat");
     redis_clock()->ahead_ms += ms;
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
@@ -70,14 +71,14 @@ static void test_starts_at_a_restarted(void) {
         &(struct seller_options){.url = harness_format("redis://127.0.0.1:%d", proxy_port(way)),
                                  .call_timeout_ms = NEVER_MS},
         &told);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &redis, "it has a heartbeat");
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     redis_kill(&redis);
     redis_restart(&redis);
     struct seller *new =
         told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
-    own_heartbeat = new->inventory->id;
+    own_heartbeat = new->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &redis, "the new one has a heartbeat");
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
@@ -102,9 +103,9 @@ static void open_two(struct seller **seller, struct seller **late) {
     *seller = told_seller_open_with(shop_open(), &options, &told);
     options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
     *late = told_seller_open_with((*seller)->shop, &options, &others);
-    own_heartbeat = (*seller)->inventory->id;
+    own_heartbeat = (*seller)->inventory->purchases.id;
     shop_wait((*seller)->shop, has_heartbeat, &pair.master, "it has a heartbeat");
-    own_heartbeat = (*late)->inventory->id;
+    own_heartbeat = (*late)->inventory->purchases.id;
     shop_wait((*seller)->shop, has_heartbeat, &pair.master, "the late one has a heartbeat");
 }
 
@@ -173,7 +174,7 @@ static void test_starts_later(void) {
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
     struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"),
                         *promoted = heartbeats + cluster.masters;
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
     redis_wait_copied(heartbeats, promoted);
     replace_master(seller, heartbeats);
@@ -204,18 +205,18 @@ static void test_starts_long_before(void) {
     int64_t silent = -1;
     redis_clock(); /* of servers that start after this */
     struct seller *new = told_seller_at(&redis, &told);
-    own_heartbeat = new->inventory->id;
+    own_heartbeat = new->inventory->purchases.id;
     shop_wait(new->shop, has_heartbeat, &redis, "it has a heartbeat");
-    rest_tell(new->inventory, NULL, "h", false, REST_DONE, NULL, NULL);
+    rest_tell(&new->inventory->purchases, NULL, "h", false, REST_DONE, NULL, NULL);
     shop_idle(new->shop, 50);
     redis_clock()->ahead_ms += 700000;
     new->shop->hurried_ms += 2000; /* a heartbeat is due */
     shop_wait(new->shop, is_lifted, &redis, "it has a new one");
     struct seller *seller =
         told_seller_open(new->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(new->shop, has_heartbeat, &redis, "the other one has a heartbeat");
-    rest_tell(seller->inventory, NULL, "h", true, REST_DONE, on_silent, &silent);
+    rest_tell(&seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
     shop_wait(new->shop, is_told, &silent, "it is told who is silent");
     CHECK_INT((int)silent, 0);
 }
@@ -238,7 +239,7 @@ static bool is_shown_in_vain(void *arg) {
 static void refuses_writes(bool dies) {
     pair_start(&pair);
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
     if (dies)
         redis_integer(&pair.master, "ZADD", TOLD_ALIVE,
@@ -267,7 +268,7 @@ static void test_refuses_writes_and_one_dies(void) {
 static void test_refused_newcomer(void) {
     pair_start(&pair);
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
     told_fail_over(&pair, seller, NULL);
@@ -277,7 +278,7 @@ static void test_refused_newcomer(void) {
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "0", NULL), "OK");
     CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,
                             harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)),
-                            new->inventory->id, NULL),
+                            new->inventory->purchases.id, NULL),
               1);
     shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
     CHECK_INT((int)told.metrics.unkept, 0);
@@ -288,7 +289,7 @@ static void test_refused_newcomer(void) {
 static void test_refused_and_replaced(void) {
     pair_start(&pair);
     struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
     CHECK_STR(redis_command(&pair.replica, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
     told_fail_over(&pair, seller, NULL);
@@ -311,7 +312,7 @@ static int histories_before;
 
 static bool sells_in_another(void *arg) {
     struct seller *seller = arg;
-    return seller->inventory->putback.history_count > histories_before &&
+    return seller->inventory->purchases.putback->history_count > histories_before &&
            newest_of(seller)->state == HISTORY_DONE;
 }
 
@@ -327,12 +328,12 @@ static void test_cannot_be_asked(void) {
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
     struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"), *dies = &cluster.server[0];
     dies += dies == heartbeats;
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
     redis_kill(heartbeats + cluster.masters);
     redis_kill(heartbeats);
     redis_kill(dies);
-    histories_before = seller->inventory->putback.history_count;
+    histories_before = seller->inventory->purchases.putback->history_count;
     CHECK_STR(redis_command(dies + cluster.masters, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     shop_wait(seller->shop, sells_in_another, seller, "it sells there");
     int64_t rested_ms = clock_mono_ms(&seller->shop->clock) - newest_of(seller)->reached_ms;
@@ -351,9 +352,9 @@ static void test_refuses_what_is_shown(void) {
     struct redis_server *heartbeats = redis_cluster_of(&cluster, "{sellers}"), *dies = &cluster.server[0];
     dies += dies == heartbeats;
     struct redis_server *promoted = dies + cluster.masters;
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, heartbeats, "it has a heartbeat");
-    own_heartbeat = other->inventory->id;
+    own_heartbeat = other->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, heartbeats, "the other one has");
     const char *item = "item";
     for (int i = 0; redis_cluster_of(&cluster, harness_format("{%s}", item)) != dies; i++)
@@ -394,7 +395,7 @@ static void test_late_answer(void) {
     struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
     struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    own_heartbeat = seller->inventory->id;
+    own_heartbeat = seller->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, &pair.replica, "the replica has its heartbeat");
     pair_cut(&pair);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);

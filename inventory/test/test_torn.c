@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 

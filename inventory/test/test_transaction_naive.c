@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
 
@@ -158,7 +158,7 @@ static void test_in_turn_fenced(void) {
 /* ---- and one that does not ---- */
 
 static bool has_read(void *arg) {
-    return ((struct seller *)arg)->inventory->delayed != NULL;
+    return ((struct seller *)arg)->inventory->work_delay.first != NULL;
 }
 
 /* A basket has read, and is paused before its write. */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "inventory/context.h"
+#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 
 static struct redis_server redis;
@@ -357,7 +357,7 @@ static void test_reads_are_shared(void) {
         CHECK_INT(answers[i]->item.available, 15);
         CHECK_STR(answers[i]->item.item, "phone");
     }
-    CHECK_INT(seller->inventory->items.count, 1); /* a name that nobody sells is forgotten */
+    CHECK_INT(seller->inventory->purchases.items.count, 1); /* a name that nobody sells is forgotten */
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
     for (int i = 0; i < READS; i++)
         answers[i] = item_read_begin(seller, "phone");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/layers.h"
 #include "inventory/purchases/holds.h"
 #include "inventory/transactions/journal.h"
 
@@ -129,7 +130,7 @@ static bool is_claimed(void *arg) {
 }
 
 static bool is_awake(void *arg) {
-    return !expiry_rests(((struct seller *)arg)->inventory);
+    return !expiry_rests(&((struct seller *)arg)->inventory->purchases);
 }
 
 int txns_recover(struct seller *seller) {

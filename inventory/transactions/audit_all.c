@@ -15,16 +15,18 @@
 #include <string.h>
 
 #include "inventory/model/record.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
+#include "inventory/transactions/reconcile.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 
 static const char key_before[] = "seckill:{", key_after[] = "}:item";
 
 struct audit_all {
-    struct inventory *inventory;
+    struct transactions *transactions;
     inventory_audit_all_fn *fn;
     void *ctx;
     struct inventory_audit_sum sum;
@@ -60,7 +62,7 @@ static void list_more(struct audit_all *in, const char *cursor);
 
 static void end(struct audit_all *in, enum inventory_status status) {
     struct inventory_audit_sum *sum = &in->sum;
-    in->inventory->audit_all = NULL;
+    in->transactions->audit_all = NULL;
     sum->conserved =
         sum->unbalanced == 0 && sum->oversold == 0 && sum->journal.torn == 0 && sum->unknown == 0;
     in->fn(in->ctx, status, status == INVENTORY_OK ? sum : NULL);
@@ -97,13 +99,13 @@ static void on_audit(void *ctx, enum inventory_status status, const struct inven
 static void on_page(void *ctx, const struct redis_value *page, bool again);
 
 static void begin_scan(struct audit_all *in, enum receipt_kind kind) {
-    struct inventory *inventory = in->inventory;
+    struct transactions *transactions = in->transactions;
     struct sale_keys keys;
     in->kind = kind;
     in->scanning = true;
     in->unknown_before = in->sum.unknown;
-    scan_begin(&in->scan, inventory->store, inventory->config.clock, &inventory->tick_ms, item_key(in, &keys),
-               on_page, in);
+    scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
+               &transactions->shared->tick_ms, item_key(in, &keys), on_page, in);
 }
 
 static void begin_item(struct audit_all *in) {
@@ -127,7 +129,7 @@ static void count_down(struct audit_all *in) {
     if (in->kind == RECEIPT_ORDER)
         begin_scan(in, RECEIPT_MOVE);
     else
-        inventory_item_audit(in->inventory, in->items[in->at], on_audit, in);
+        purchases_audit_item(in->transactions->purchases, in->items[in->at], on_audit, in);
 }
 
 /* ---- an order, or a move ---- */
@@ -140,7 +142,7 @@ static void end_entry(struct entry *entry) {
 
 static void tell(const struct entry *entry) {
     struct audit_all *in = entry->in;
-    const struct inventory_config *config = &in->inventory->config;
+    const struct inventory_config *config = &in->transactions->shared->config;
     in->sum.unknown += entry->quantity;
     if (config->on_loss && in->told++ < TOLD_MOST)
         config->on_loss(config->on_loss_ctx,
@@ -153,7 +155,7 @@ static void tell(const struct entry *entry) {
 
 static void on_entry_again(void *ctx, const struct redis_value *value) {
     struct entry *entry = ctx;
-    bool good = store_status(entry->in->inventory, value) == INVENTORY_OK;
+    bool good = store_status(entry->in->transactions->shared, value) == INVENTORY_OK;
     const char *record = good ? redis_value_text(value) : NULL;
     entry->in->failed |= !good;
     if (record && strcmp(record, entry->record) == 0)
@@ -181,13 +183,13 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     struct entry *entry = ctx;
     struct audit_all *in = entry->in;
     struct sale_keys keys;
-    bool good = store_status(in->inventory, value) == INVENTORY_OK;
+    bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
     in->failed |= !good;
     if (!good || (redis_value_text(value) && journal_read(&entry->transaction, redis_value_text(value)) &&
                   is_known(entry, in->items[in->at])))
         end_entry(entry);
     else
-        router_call(in->inventory->store, on_entry_again, entry, 3,
+        router_call(in->transactions->shared->store, on_entry_again, entry, 3,
                     (const char *[]){"HGET", item_key(in, &keys), entry->field});
 }
 
@@ -229,7 +231,7 @@ static void look_up(struct audit_all *in, const char *field, const char *record)
     }
     *entry = of;
     in->pending++;
-    journal_ask(in->inventory, &entry->transaction, on_journal, entry);
+    journal_ask(in->transactions, &entry->transaction, on_journal, entry);
 }
 
 static void on_page(void *ctx, const struct redis_value *page, bool again) {
@@ -294,9 +296,9 @@ static void remove_doubles(struct audit_all *in) {
 /* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
  * again. */
 static void check_list(struct audit_all *in) {
-    const struct router *store = in->inventory->store;
+    const struct router *store = in->transactions->shared->store;
     bool known = router_has_map(store);
-    if (!known && inventory_now_ms(in->inventory) < in->map_until_ms)
+    if (!known && shared_now_ms(in->transactions->shared) < in->map_until_ms)
         return;
     in->awaits_map = false;
     if (known && router_moves(store) == in->moves) {
@@ -312,16 +314,18 @@ static void check_list(struct audit_all *in) {
 /* Who sells hears of moves, and of servers that were added. This inventory may sell nothing: so the map is
  * read before the scans and after them. A server that hangs may be asked first. */
 static void read_map(struct audit_all *in) {
-    struct inventory *inventory = in->inventory;
+    struct transactions *transactions = in->transactions;
     in->awaits_map = true;
-    in->map_until_ms = inventory_now_ms(inventory) + inventory->config.call_timeout_ms + MAP_MS;
-    router_want_map(inventory->store);
+    in->map_until_ms =
+        shared_now_ms(transactions->shared) + transactions->shared->config.call_timeout_ms + MAP_MS;
+    router_want_map(transactions->shared->store);
     check_list(in);
 }
 
 static void on_keys(void *ctx, const struct redis_value *value) {
     struct audit_all *in = ctx;
-    bool good = store_status(in->inventory, value) == INVENTORY_OK && redis_value_count(value) == 2;
+    bool good =
+        store_status(in->transactions->shared, value) == INVENTORY_OK && redis_value_count(value) == 2;
     const struct redis_value *keys = good ? redis_value_at(value, 1) : NULL;
     for (size_t i = 0; good && i < redis_value_count(keys); i++)
         good = note_item(in, redis_value_text(redis_value_at(keys, i)));
@@ -335,7 +339,7 @@ static void on_keys(void *ctx, const struct redis_value *value) {
 }
 
 static void list_more(struct audit_all *in, const char *cursor) {
-    struct router *store = in->inventory->store;
+    struct router *store = in->transactions->shared->store;
     while (in->server < router_servers(store) && !router_server(store, in->server))
         in->server++;
     if (in->server < router_servers(store)) {
@@ -348,42 +352,44 @@ static void list_more(struct audit_all *in, const char *cursor) {
 
 static void list(struct audit_all *in) {
     in->server = 0;
-    in->moves = router_moves(in->inventory->store);
+    in->moves = router_moves(in->transactions->shared->store);
     list_more(in, "0");
 }
 
 /* ---- the call ---- */
 
-void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx) {
-    bool whole = router_is_up(inventory->store, NULL) && router_is_whole(inventory->store);
-    struct audit_all *in = whole && !inventory->audit_all ? calloc(1, sizeof *in) : NULL;
+void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *fn, void *ctx) {
+    bool whole =
+        router_is_up(transactions->shared->store, NULL) && router_is_whole(transactions->shared->store);
+    struct audit_all *in = whole && !transactions->audit_all ? calloc(1, sizeof *in) : NULL;
     if (!in) {
         fn(ctx, whole ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE, NULL);
         return;
     }
-    in->inventory = inventory;
+    in->transactions = transactions;
     in->fn = fn;
     in->ctx = ctx;
-    inventory->audit_all = in;
-    in->moves = router_moves(inventory->store) - 1; /* another number: so the first list is begun */
+    transactions->audit_all = in;
+    in->moves =
+        router_moves(transactions->shared->store) - 1; /* another number: so the first list is begun */
     read_map(in);
 }
 
 /* Another comparison may be under way: it is waited for. */
-void audit_all_tick(struct inventory *inventory) {
-    struct audit_all *in = inventory->audit_all;
+void audit_all_tick(struct transactions *transactions) {
+    struct audit_all *in = transactions->audit_all;
     if (in && in->scanning) {
         scan_tick(&in->scan);
     } else if (in && in->awaits_map) {
         check_list(in);
-    } else if (in && in->to_compare && !inventory->reconciling) {
+    } else if (in && in->to_compare && !transactions->reconciling) {
         in->to_compare = false;
-        inventory_transactions_reconcile(inventory, false, on_compared, in);
+        reconcile_begin(transactions, false, on_compared, in);
     }
 }
 
 /* What was asked for was answered when the store was closed, and has ended it. */
-void audit_all_close(struct inventory *inventory) {
-    if (inventory->audit_all)
-        end(inventory->audit_all, INVENTORY_UNAVAILABLE);
+void audit_all_close(struct transactions *transactions) {
+    if (transactions->audit_all)
+        end(transactions->audit_all, INVENTORY_UNAVAILABLE);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/container.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
@@ -21,7 +22,7 @@
 enum { DISOWN_AT_ONCE = 16 };
 
 struct disowning {
-    struct inventory *inventory;
+    struct transactions *transactions;
     uint64_t seq; /* of the receipt */
     char nonce[INVENTORY_DIGEST_SIZE];
     struct inventory_transaction transaction;
@@ -32,13 +33,13 @@ static struct receipt *receipt_of(struct disowning *disowning) {
     char part[12], field[JOURNAL_FIELD_SIZE];
     snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
     journal_field(field, &disowning->transaction);
-    return receipts_find_seq(&disowning->inventory->putback.receipts, RECEIPT_JOURNAL, part, field,
-                             disowning->seq);
+    return receipts_find_seq(&disowning->transactions->purchases->putback->receipts, RECEIPT_JOURNAL, part,
+                             field, disowning->seq);
 }
 
 static void on_disowned(struct inventory_transaction *transaction, enum inventory_status status) {
     struct disowning *disowning = CONTAINER_OF(transaction, struct disowning, transaction);
-    struct receipts *receipts = &disowning->inventory->putback.receipts;
+    struct receipts *receipts = &disowning->transactions->purchases->putback->receipts;
     struct receipt *receipt = receipt_of(disowning);
     if (receipt && status != INVENTORY_OK)
         receipts_mark(receipts, receipt, true); /* again */
@@ -57,7 +58,8 @@ static void tell(const struct transaction_run *run, enum inventory_loss_outcome 
     if (!receipt || receipt->told || phases[run->transaction->phase].is == INVENTORY_STATE_ABORTED)
         return;
     receipt->told = true;
-    putback_tell(run->inventory, RECEIPT_JOURNAL, receipt_place(receipt), receipt_field(receipt), outcome);
+    putback_tell(run->transactions->purchases, RECEIPT_JOURNAL, receipt_place(receipt),
+                 receipt_field(receipt), outcome);
 }
 
 static void on_disowned_lines(struct transaction_run *run) {
@@ -86,8 +88,8 @@ static void on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
 static void put_back(struct transaction_run *run) {
     const struct receipt *receipt = receipt_of(disowning_of(run));
     if (receipt)
-        putback_decide(run->inventory, RECEIPT_JOURNAL, receipt_place(receipt), receipt_field(receipt),
-                       receipt_record(receipt), on_back, run);
+        putback_decide(run->transactions->purchases, RECEIPT_JOURNAL, receipt_place(receipt),
+                       receipt_field(receipt), receipt_record(receipt), on_back, run);
     else
         transaction_finish(run, INVENTORY_OK);
 }
@@ -96,7 +98,7 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     const struct inventory_transaction *own = run->transaction;
     struct inventory_transaction found = *own;
-    enum inventory_status status = store_status(run->inventory, value);
+    enum inventory_status status = store_status(run->transactions->shared, value);
     if (status != INVENTORY_OK) {
         transaction_finish(run, status);
     } else if (redis_value_type(value) != REDIS_STRING) {
@@ -117,32 +119,32 @@ static void on_journal(void *ctx, const struct redis_value *value) {
 
 static void by_disowning(struct transaction_run *run) {
     stpcpy(run->transaction->nonce, disowning_of(run)->nonce);
-    journal_ask(run->inventory, run->transaction, on_journal, run);
+    journal_ask(run->transactions, run->transaction, on_journal, run);
 }
 
-static void disown(struct inventory *inventory, struct receipt *receipt) {
+static void disown(struct transactions *transactions, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
     const char *record = strchr(receipt_record(receipt), ' '); /* behind the time; see putback_keep() */
     if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
         free(disowning);
         return;
     }
-    disowning->inventory = inventory;
+    disowning->transactions = transactions;
     disowning->seq = receipt->seq;
     stpcpy(disowning->nonce, disowning->transaction.nonce);
     disowning->transaction.done = on_disowned;
     receipt->busy = true;
-    transaction_begin(inventory, &disowning->transaction, by_disowning, INVENTORY_READ);
+    transaction_begin(transactions, &disowning->transaction, by_disowning, INVENTORY_READ);
 }
 
-void disown_tick(struct inventory *inventory) {
-    struct receipts *receipts = &inventory->putback.receipts;
+void disown_tick(struct transactions *transactions) {
+    struct receipts *receipts = &transactions->purchases->putback->receipts;
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int n = 0; receipt && receipts->todo > 0 && n < DISOWN_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
         if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_JOURNAL)
             continue;
-        disown(inventory, receipt);
+        disown(transactions, receipt);
         n++;
     }
 }

@@ -2,9 +2,9 @@
 #ifndef INVENTORY_TRANSACTIONS_DISOWN_H
 #define INVENTORY_TRANSACTIONS_DISOWN_H
 
-#include "inventory/transactions.h"
+struct transactions;
 
 /* Undoes a few of the transactions of which putback.c found that the journal has another attempt. */
-void disown_tick(struct inventory *inventory);
+void disown_tick(struct transactions *transactions);
 
 #endif

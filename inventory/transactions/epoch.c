@@ -6,12 +6,11 @@
  * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
  * tokens.
  */
-#include "inventory/lock_epoch.h"
+#include "inventory/transactions/epoch.h"
 
 #include <stdlib.h>
 
 #include "epoch.lua.h"
-#include "inventory/context.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 
@@ -23,7 +22,7 @@ enum { AGAIN_EACH = 10 };
 #define KEYS "seckill:{baskets}:lock", "seckill:{baskets}:instances"
 
 struct call {
-    struct inventory *inventory;
+    struct transactions *transactions;
     uint64_t own; /* the caller has no grants older than this epoch; 0: it has none at all */
     inventory_lock_epoch_fn *fn;
     void *ctx;
@@ -32,7 +31,7 @@ struct call {
 /* ---- the journal is told ---- */
 
 struct telling {
-    struct inventory *inventory;
+    struct transactions *transactions;
     struct journal_part *part;
     uint64_t epoch;
 };
@@ -42,36 +41,36 @@ static void on_told(void *ctx, const struct redis_value *value) {
     struct journal_part *part = telling.part;
     free(ctx);
     part->asked = false;
-    part->lost = store_status(telling.inventory, value) != INVENTORY_OK;
+    part->lost = store_status(telling.transactions->shared, value) != INVENTORY_OK;
     part->epoch = part->lost ? 0 : telling.epoch;
 }
 
-static void tell(struct inventory *inventory, unsigned number, uint64_t epoch) {
-    struct journal_part *part = &inventory->journal_parts[number];
+static void tell(struct transactions *transactions, unsigned number, uint64_t epoch) {
+    struct journal_part *part = &transactions->journal_parts[number];
     struct telling *telling = part->asked ? NULL : malloc(sizeof *telling);
     if (!telling)
         return;
-    *telling = (struct telling){inventory, part, epoch};
+    *telling = (struct telling){transactions, part, epoch};
     part->asked = true;
-    journal_raise_epoch(inventory, number, epoch, on_told, telling);
+    journal_raise_epoch(transactions, number, epoch, on_told, telling);
 }
 
 /* Whether its server was asked in vain, and is still gone. */
-static bool is_gone(const struct inventory *inventory, unsigned number) {
+static bool is_gone(const struct transactions *transactions, unsigned number) {
     struct journal_keys keys;
     journal_keys_make(&keys, number);
-    return inventory->journal_parts[number].lost && !router_is_up(inventory->store, keys.epoch);
+    return transactions->journal_parts[number].lost && !router_is_up(transactions->shared->store, keys.epoch);
 }
 
 /* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
-static bool is_in_journal(struct inventory *inventory, uint64_t epoch) {
+static bool is_in_journal(struct transactions *transactions, uint64_t epoch) {
     bool known = true;
-    unsigned turn = inventory->journal_turn++ % (KEY_PARTS * AGAIN_EACH);
+    unsigned turn = transactions->journal_turn++ % (KEY_PARTS * AGAIN_EACH);
     for (unsigned number = 0; number < KEY_PARTS; number++) {
-        bool told = inventory->journal_parts[number].epoch == epoch;
-        known &= told || is_gone(inventory, number);
+        bool told = transactions->journal_parts[number].epoch == epoch;
+        known &= told || is_gone(transactions, number);
         if (!told || number * AGAIN_EACH == turn)
-            tell(inventory, number, epoch);
+            tell(transactions, number, epoch);
     }
     return known;
 }
@@ -95,28 +94,28 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     struct call call = *(struct call *)ctx;
     free(ctx);
     struct inventory_lock_epoch epoch;
-    enum inventory_status status = store_status(call.inventory, value);
+    enum inventory_status status = store_status(call.transactions->shared, value);
     if (status == INVENTORY_OK && !read_epoch(&epoch, value))
         status = INVENTORY_UNAVAILABLE;
     if (status == INVENTORY_OK && epoch.behind == 0 && call.own == epoch.epoch)
-        epoch.in_force = is_in_journal(call.inventory, call.own);
+        epoch.in_force = is_in_journal(call.transactions, call.own);
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
 /* NULL when out of memory; the caller was told. */
-static struct call *call_new(struct inventory *inventory, uint64_t own, inventory_lock_epoch_fn *fn,
+static struct call *call_new(struct transactions *transactions, uint64_t own, inventory_lock_epoch_fn *fn,
                              void *ctx) {
     struct call *call = malloc(sizeof *call);
     if (call)
-        *call = (struct call){inventory, own, fn, ctx};
+        *call = (struct call){transactions, own, fn, ctx};
     else
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
     return call;
 }
 
-void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
-                                    inventory_lock_epoch_fn *fn, void *ctx) {
-    struct call *call = call_new(inventory, heartbeat->epoch, fn, ctx);
+void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
+                     inventory_lock_epoch_fn *fn, void *ctx) {
+    struct call *call = call_new(transactions, heartbeat->epoch, fn, ctx);
     char epoch[24], quiet[24], fresh[24], rewrite[24];
     snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
     snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
@@ -126,21 +125,24 @@ void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct in
         NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
         quiet, fresh, rewrite};
     if (call)
-        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }
 
-void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
-                                 void *ctx) {
-    struct call *call = call_new(inventory, 0, fn, ctx);
+void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
+                  void *ctx) {
+    struct call *call = call_new(transactions, 0, fn, ctx);
     const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
     if (call)
-        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }
 
-void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
-                                inventory_lock_epoch_fn *fn, void *ctx) {
-    struct call *call = call_new(inventory, 0, fn, ctx);
+void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
+                 void *ctx) {
+    struct call *call = call_new(transactions, 0, fn, ctx);
     const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
     if (call)
-        router_run(inventory->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply, call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
+                   call);
 }

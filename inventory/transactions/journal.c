@@ -7,6 +7,7 @@
 
 #include "inventory/model/record.h"
 #include "inventory/purchases/holds.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/status.h"
 #include "journal.lua.h"
 
@@ -111,17 +112,17 @@ bool journal_read_entry(struct inventory_transaction *transaction, const char *f
     return journal_read(transaction, record);
 }
 
-void journal_ask(struct inventory *inventory, const struct inventory_transaction *transaction,
+void journal_ask(struct transactions *transactions, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE];
     struct journal_keys keys;
     journal_keys_make(&keys, key_part(transaction->id));
     journal_field(field, transaction);
-    router_callf(inventory->store, keys.journal, fn, ctx, "HGET %s %s", keys.journal, field);
+    router_callf(transactions->shared->store, keys.journal, fn, ctx, "HGET %s %s", keys.journal, field);
 }
 
-void journal_move(struct inventory *inventory, const struct inventory_transaction *transaction, enum phase to,
-                  int64_t due_ms, redis_reply_fn *fn, void *ctx) {
+void journal_move(struct transactions *transactions, const struct inventory_transaction *transaction,
+                  enum phase to, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
     char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
                                     record[JOURNAL_RECORD_SIZE] = "";
     struct inventory_transaction next = *transaction;
@@ -135,14 +136,14 @@ void journal_move(struct inventory *inventory, const struct inventory_transactio
         journal_print(record, &next);
     if (due_ms)
         snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    if (transaction->locked && inventory->config.fencing)
+    if (transaction->locked && transactions->shared->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
     const char *argv[] = {NULL,   NULL,  NULL, keys.journal, keys.open, keys.epoch,
                           "move", field, from, record,       due,       epoch};
-    router_run(inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
+    router_run(transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
-void journal_keep(struct inventory *inventory, const struct inventory_transaction *transaction,
+void journal_keep(struct transactions *transactions, const struct inventory_transaction *transaction,
                   enum phase phase, int64_t due_ms) {
     char field[JOURNAL_FIELD_SIZE], part[12], record[24 + JOURNAL_RECORD_SIZE];
     struct inventory_transaction now = *transaction;
@@ -152,21 +153,21 @@ void journal_keep(struct inventory *inventory, const struct inventory_transactio
     int length = snprintf(record, sizeof record, "%lld ", (long long)due_ms);
     journal_print(record + length, &now);
     if (phase == PHASE_NONE)
-        putback_forget(inventory, RECEIPT_JOURNAL, part, field);
+        putback_forget(transactions->purchases, RECEIPT_JOURNAL, part, field);
     else
-        putback_keep(inventory, RECEIPT_JOURNAL, part, field, record);
+        putback_keep(transactions->purchases, RECEIPT_JOURNAL, part, field, record);
 }
 
-void journal_keep_found(struct inventory *inventory, const struct inventory_transaction *transaction) {
+void journal_keep_found(struct transactions *transactions, const struct inventory_transaction *transaction) {
     enum phase phase = (enum phase)transaction->phase;
     int64_t due_ms = phase == PHASE_HELD     ? transaction->expires_ms + INVENTORY_HOLD_GRACE_MS
                      : phases[phase].at_rest ? 0
-                                             : clock_wall_ms(inventory->config.clock);
+                                             : clock_wall_ms(transactions->shared->config.clock);
     if (phase != PHASE_INTENT && phases[phase].is != INVENTORY_STATE_ABORTED)
-        journal_keep(inventory, transaction, phase, due_ms);
+        journal_keep(transactions, transaction, phase, due_ms);
 }
 
-void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t epoch, redis_reply_fn *fn,
+void journal_raise_epoch(struct transactions *transactions, unsigned part, uint64_t epoch, redis_reply_fn *fn,
                          void *ctx) {
     struct journal_keys keys;
     journal_keys_make(&keys, part);
@@ -174,21 +175,21 @@ void journal_raise_epoch(struct inventory *inventory, unsigned part, uint64_t ep
     snprintf(number, sizeof number, "%llu", (unsigned long long)epoch);
     const char *argv[] = {NULL,         NULL,      NULL,
                           keys.journal, keys.open, keys.epoch,
-                          "raise",      number,    router_is_one(inventory->store) ? "no" : "yes"};
-    router_run(inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
+                          "raise",      number,    router_is_one(transactions->shared->store) ? "no" : "yes"};
+    router_run(transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 /* ---- find ---- */
 
 static void on_found(void *ctx, const struct redis_value *value) {
     struct inventory_transaction *transaction = ctx;
-    enum inventory_status status = store_status(transaction->inventory, value);
+    enum inventory_status status = store_status(transaction->transactions->shared, value);
     if (status == INVENTORY_OK && redis_value_type(value) != REDIS_STRING) {
         status = INVENTORY_UNKNOWN_BASKET;
     } else if (status == INVENTORY_OK && !journal_read(transaction, redis_value_text(value))) {
         status = INVENTORY_UNAVAILABLE;
     } else if (status == INVENTORY_OK) {
-        journal_keep_found(transaction->inventory, transaction);
+        journal_keep_found(transaction->transactions, transaction);
         transaction->state = phases[transaction->phase].is;
         if (!phases[transaction->phase].at_rest)
             status = INVENTORY_PENDING;
@@ -196,9 +197,9 @@ static void on_found(void *ctx, const struct redis_value *value) {
     transaction->done(transaction, status);
 }
 
-void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
-    transaction->inventory = inventory;
-    journal_ask(inventory, transaction, on_found, transaction);
+void journal_find(struct transactions *transactions, struct inventory_transaction *transaction) {
+    transaction->transactions = transactions;
+    journal_ask(transactions, transaction, on_found, transaction);
 }
 
 /* ---- transactions that were left unfinished ---- */
@@ -206,7 +207,7 @@ void inventory_transaction_find(struct inventory *inventory, struct inventory_tr
 /* Goes from part to part, until it has enough. Most parts have nothing that is due, which one command tells.
  */
 struct claim {
-    struct inventory *inventory;
+    struct transactions *transactions;
     inventory_claim_fn *fn;
     void *ctx;
     int64_t claim_ms, sent_ms;
@@ -214,7 +215,7 @@ struct claim {
     int asked;    /* parts */
     bool replied; /* one has */
     size_t most, count;
-    struct inventory_transaction transactions[];
+    struct inventory_transaction claimed[];
 };
 
 static void claim_next(struct claim *claim);
@@ -222,20 +223,20 @@ static void claim_next(struct claim *claim);
 /* A part that cannot be reached is left for the next time. */
 static void on_claimed(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
-    bool good = store_status(claim->inventory, value) == INVENTORY_OK;
+    bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
     size_t found = good ? redis_value_count(value) / 2 : 0;
-    expiry_note_call(claim->inventory, claim->sent_ms);
+    expiry_note_call(claim->transactions->purchases, claim->sent_ms);
     claim->replied |= good;
     for (size_t i = 0; i < found && claim->count < claim->most; i++)
-        claim->count += journal_read_entry(&claim->transactions[claim->count],
-                                           redis_value_text(redis_value_at(value, 2 * i)),
-                                           redis_value_text(redis_value_at(value, 2 * i + 1)));
+        claim->count +=
+            journal_read_entry(&claim->claimed[claim->count], redis_value_text(redis_value_at(value, 2 * i)),
+                               redis_value_text(redis_value_at(value, 2 * i + 1)));
     claim_next(claim);
 }
 
 static void claim_part(struct claim *claim) {
-    int64_t now_ms = clock_wall_ms(claim->inventory->config.clock);
-    claim->sent_ms = clock_mono_ms(claim->inventory->config.clock);
+    int64_t now_ms = clock_wall_ms(claim->transactions->shared->config.clock);
+    claim->sent_ms = clock_mono_ms(claim->transactions->shared->config.clock);
     char now[24], until[24], most[12];
     snprintf(now, sizeof now, "%lld", (long long)now_ms);
     snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim->claim_ms));
@@ -243,16 +244,16 @@ static void claim_part(struct claim *claim) {
     const char *argv[] = {
         NULL, NULL,  NULL, claim->part.journal, claim->part.open, claim->part.epoch, "claim",
         now,  until, most};
-    router_run(claim->inventory->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, on_claimed,
-               claim);
+    router_run(claim->transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv,
+               on_claimed, claim);
 }
 
 static void on_due(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
-    bool good = store_status(claim->inventory, value) == INVENTORY_OK;
-    expiry_note_call(claim->inventory, claim->sent_ms);
+    bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
+    expiry_note_call(claim->transactions->purchases, claim->sent_ms);
     claim->replied |= good;
-    if (good && redis_value_count(value) > 0 && !expiry_rests(claim->inventory))
+    if (good && redis_value_count(value) > 0 && !expiry_rests(claim->transactions->purchases))
         claim_part(claim);
     else
         claim_next(claim);
@@ -260,33 +261,34 @@ static void on_due(void *ctx, const struct redis_value *value) {
 
 /* After a stall no more are claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
-    struct inventory *inventory = claim->inventory;
-    if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(inventory) ||
-        !router_is_up(inventory->store, NULL)) {
-        claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->transactions,
+    struct transactions *transactions = claim->transactions;
+    if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||
+        !router_is_up(transactions->shared->store, NULL)) {
+        claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->claimed,
                   claim->count);
         free(claim);
         return;
     }
     claim->asked++;
-    journal_keys_make(&claim->part, inventory->claim_part++ % KEY_PARTS);
-    claim->sent_ms = clock_mono_ms(inventory->config.clock);
-    router_callf(inventory->store, claim->part.open, on_due, claim, "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1",
-                 claim->part.open, (long long)clock_wall_ms(inventory->config.clock));
+    journal_keys_make(&claim->part, transactions->claim_part++ % KEY_PARTS);
+    claim->sent_ms = clock_mono_ms(transactions->shared->config.clock);
+    router_callf(transactions->shared->store, claim->part.open, on_due, claim,
+                 "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
+                 (long long)clock_wall_ms(transactions->shared->config.clock));
 }
 
-void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
-                                 inventory_claim_fn *fn, void *ctx) {
-    if (expiry_rests(inventory)) {
+void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,
+                   void *ctx) {
+    if (expiry_rests(transactions->purchases)) {
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;
     }
-    struct claim *claim = malloc(sizeof *claim + sizeof claim->transactions[0] * (size_t)most);
+    struct claim *claim = malloc(sizeof *claim + sizeof claim->claimed[0] * (size_t)most);
     if (!claim) {
         fn(ctx, INVENTORY_OVERLOADED, NULL, 0);
         return;
     }
     *claim = (struct claim){
-        .inventory = inventory, .fn = fn, .ctx = ctx, .claim_ms = claim_ms, .most = (size_t)most};
+        .transactions = transactions, .fn = fn, .ctx = ctx, .claim_ms = claim_ms, .most = (size_t)most};
     claim_next(claim);
 }

@@ -7,6 +7,7 @@
 #include "inventory/model/fencing_token.h"
 #include "inventory/model/record.h"
 #include "inventory/model/terms.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/failpoint.h"
 #include "inventory/store/item_fields.h"
 #include "inventory/store/status.h"
@@ -83,12 +84,12 @@ void lines_print_move(char out[RECORD_SIZE], const struct inventory_transaction 
 
 /* ---- replies ---- */
 
-void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
+void lines_keep(struct transactions *transactions, const struct inventory_transaction *transaction, int line,
                 enum line_write write) {
     char digest[INVENTORY_DIGEST_SIZE], record[RECORD_SIZE];
     lines_digest(transaction, line, digest);
     lines_print_order(record, transaction, line, write);
-    putback_keep(inventory, RECEIPT_ORDER, transaction->lines[line].item, digest, record);
+    putback_keep(transactions->purchases, RECEIPT_ORDER, transaction->lines[line].item, digest, record);
 }
 
 static void keep(const struct transaction_part *part) {
@@ -97,11 +98,11 @@ static void keep(const struct transaction_part *part) {
     char record[RECORD_SIZE];
     lines_print_move(record, transaction, part->line, run->write);
     if (transaction->kind == INVENTORY_TRANSFER)
-        putback_keep(run->inventory, RECEIPT_MOVE, transaction->lines[part->line].item, transaction->nonce,
-                     record);
+        putback_keep(run->transactions->purchases, RECEIPT_MOVE, transaction->lines[part->line].item,
+                     transaction->nonce, record);
     for (int i = part->line; transaction->kind == INVENTORY_BASKET && i < transaction->count; i++) {
         if (of_part(part, i))
-            lines_keep(run->inventory, transaction, i, run->write);
+            lines_keep(run->transactions, transaction, i, run->write);
     }
 }
 
@@ -164,7 +165,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
     }
     if (strcmp(word, "otherwise") == 0 && count > 1) {
         bool decided = note_decided(run, redis_value_text(redis_value_at(value, 1)));
-        run->inventory->torn |= !decided; /* it was aborted, or is lost: see reconcile.c */
+        run->transactions->torn |= !decided; /* it was aborted, or is lost: see reconcile.c */
         return decided;
     }
     if (!terms_refusal(word, &status))
@@ -223,9 +224,9 @@ void lines_count_down(struct transaction_run *run, bool good) {
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
-    bool good = store_status(run->inventory, value) == INVENTORY_OK;
+    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
     if (good && !(run->write == WRITE_NOTHING ? note_read : note_word)(part, value)) {
-        snprintf(run->inventory->error, sizeof run->inventory->error,
+        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
                  "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
     }
@@ -240,14 +241,14 @@ static void call(struct transaction_part *part, const char *what, int argc, cons
     const struct sale_keys *keys = &part->keys;
     const struct inventory_line *line = &part->run->transaction->lines[part->line];
     char token[FENCING_TOKEN_SIZE] = "";
-    if (part->run->transaction->locked && part->run->inventory->config.fencing)
+    if (part->run->transaction->locked && part->run->transactions->shared->config.fencing)
         fencing_token_print(token, &line->token);
     const char *const head[] = {
         keys->item,  keys->orders,   keys->users,    keys->events,
-        keys->token, keys->restocks, keys->shortage, inventory_events(part->run->inventory),
+        keys->token, keys->restocks, keys->shortage, shared_events(part->run->transactions->shared),
         what,        token};
     memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    router_run(part->run->inventory->store, &line_script, 7, argc, argv, on_reply, part);
+    router_run(part->run->transactions->shared->store, &line_script, 7, argc, argv, on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,
@@ -311,7 +312,7 @@ static void write_basket(struct transaction_part *part) {
     enum line_write write = run->write;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     const char *argv[ARGV_MAX];
-    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
     argv[MORE] = debit ? now : writes[write].state;
     argv[MORE + 1] = run->transaction->user;
@@ -336,10 +337,10 @@ static void for_each_part(struct transaction_run *run, const char *step, int lin
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
-        failpoint_write(run->inventory, "before", step, p);
+        failpoint_write(run->transactions->shared, "before", step, p);
         run->pending++;
         fn(&run->parts[p]);
-        failpoint_write(run->inventory, "after", step, p);
+        failpoint_write(run->transactions->shared, "after", step, p);
     }
 }
 
@@ -372,7 +373,7 @@ static void begin_read(struct transaction_run *run, void (*fn)(struct transactio
                        void (*then)(struct transaction_run *run)) {
     begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
-    run->now_ms = clock_wall_ms(run->inventory->config.clock);
+    run->now_ms = clock_wall_ms(run->transactions->shared->config.clock);
     for_each_part(run, "read", -1, fn);
 }
 
@@ -391,7 +392,7 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
 
 static void ask_item(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    inventory_item_get(run->inventory, run->transaction->lines[part->line].item, on_item, part);
+    purchases_get_item(run->transactions->purchases, run->transaction->lines[part->line].item, on_item, part);
 }
 
 void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run)) {

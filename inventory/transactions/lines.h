@@ -32,7 +32,7 @@ void lines_write(struct transaction_run *run, enum line_write write,
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
                      void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run));
 /* The line's order was written in this state: a failover that loses it is noticed. */
-void lines_keep(struct inventory *inventory, const struct inventory_transaction *transaction, int line,
+void lines_keep(struct transactions *transactions, const struct inventory_transaction *transaction, int line,
                 enum line_write write);
 /* What a write leaves in the store: the line's order; of a transfer the move of its units (WORD QUANTITY ID).
  */

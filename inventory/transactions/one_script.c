@@ -46,7 +46,8 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
     if (!word || !terms_refusal(word, &status)) {
-        snprintf(run->inventory->error, sizeof run->inventory->error, "a reply of basket.lua is not known");
+        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
+                 "a reply of basket.lua is not known");
         transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
     }
@@ -58,23 +59,23 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
 
 /* The orders of a basket that was just made. One that is not settled is another run's. */
 static void keep(struct transaction_run *run, const char *record) {
-    struct inventory *inventory = run->inventory;
+    struct transactions *transactions = run->transactions;
     struct inventory_transaction made = *run->transaction;
     if (!journal_read(&made, record) || !phases[made.phase].at_rest)
         return;
     bool held = made.phase == PHASE_HELD, sold = made.phase == PHASE_CONFIRMED && made.expires_ms == 0;
     for (int i = 0; (held || sold) && i < made.count; i++)
-        lines_keep(inventory, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
+        lines_keep(transactions, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
 }
 
 static void on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    enum inventory_status status = store_status(run->inventory, value);
+    enum inventory_status status = store_status(run->transactions->shared, value);
     if (status == INVENTORY_UNKNOWN) {
         transaction_lost(run);
         return;
     }
-    failpoint_write(run->inventory, "after", "basket", -1);
+    failpoint_write(run->transactions->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
         on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
@@ -109,10 +110,15 @@ static void send_basket(struct transaction_run *run) {
     int keys = add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
     journal_field(field, transaction);
     journal_print_lines(lines, transaction);
-    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->inventory->config.clock));
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
     snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
-    const char *const head[HEAD] = {
-        inventory_events(run->inventory), field, transaction->nonce, now, grace, transaction->user, lines};
+    const char *const head[HEAD] = {shared_events(run->transactions->shared),
+                                    field,
+                                    transaction->nonce,
+                                    now,
+                                    grace,
+                                    transaction->user,
+                                    lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
     for (int i = 0; i < transaction->count; i++) {
@@ -123,18 +129,17 @@ static void send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    router_run(run->inventory->store, &basket_script, keys, argc, argv, on_reply, run);
+    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, on_reply, run);
 }
 
 static void at_once(struct transaction_run *run) {
     if (!run->mine)
         transaction_begin_attempt(run);
-    failpoint_write(run->inventory, "before", "basket", -1);
+    failpoint_write(run->transactions->shared, "before", "basket", -1);
     run->begun = true;
     send_basket(run);
 }
 
-void inventory_transaction_make_at_once(struct inventory *inventory,
-                                        struct inventory_transaction *transaction) {
-    transaction_begin(inventory, transaction, at_once, INVENTORY_READ);
+void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction) {
+    transaction_begin(transactions, transaction, at_once, INVENTORY_READ);
 }

@@ -12,16 +12,18 @@
 
 #include "base/container.h"
 #include "inventory/model/record.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/status.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
+#include "inventory/transactions/transaction.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };
 
 struct reconciling {
-    struct inventory *inventory;
+    struct transactions *transactions;
     bool mend;
     inventory_reconciled_fn *fn;
     void *ctx;
@@ -54,12 +56,12 @@ struct line_compared {
 static void begin_part(struct reconciling *in, unsigned part);
 
 static void end(struct reconciling *in) {
-    struct inventory *inventory = in->inventory;
-    inventory->reconciling = NULL;
-    inventory->torn |= in->mend ? in->failed : in->told.torn > 0;
+    struct transactions *transactions = in->transactions;
+    transactions->reconciling = NULL;
+    transactions->torn |= in->mend ? in->failed : in->told.torn > 0;
     if (in->mend) {
-        inventory->reconcile_again_ms = in->failed ? inventory_now_ms(inventory) + AGAIN_MS : 0;
-        inventory->untold = in->lost || (in->failed && inventory->untold);
+        transactions->reconcile_again_ms = in->failed ? shared_now_ms(transactions->shared) + AGAIN_MS : 0;
+        transactions->untold = in->lost || (in->failed && transactions->untold);
     }
     in->fn(in->ctx, in->failed ? INVENTORY_UNAVAILABLE : INVENTORY_OK, &in->told);
     free(in);
@@ -84,29 +86,29 @@ static void count_down(struct reconciling *in) {
 
 /* A basket whose last step the journal has lost. */
 struct settling {
-    struct inventory *inventory;
+    struct transactions *transactions;
     struct inventory_transaction transaction;
 };
 
 static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
     struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
-    settling->inventory->torn |=
+    settling->transactions->torn |=
         status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN || status == INVENTORY_OVERLOADED;
     free(settling);
 }
 
 /* The step stands; it was asked for in time: 1 is as early as can be. */
-static void settle(struct inventory *inventory, const struct inventory_transaction *transaction,
+static void settle(struct transactions *transactions, const struct inventory_transaction *transaction,
                    enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
     if (!settling) {
-        inventory->torn = true;
+        transactions->torn = true;
         return;
     }
-    *settling = (struct settling){.inventory = inventory, .transaction = *transaction};
+    *settling = (struct settling){.transactions = transactions, .transaction = *transaction};
     settling->transaction.done = on_settled;
     settling->transaction.arrived_ns = 1;
-    inventory_transaction_settle(inventory, &settling->transaction, step);
+    transaction_settle(transactions, &settling->transaction, step);
 }
 
 static void end_transaction(struct comparing *of) {
@@ -115,7 +117,7 @@ static void end_transaction(struct comparing *of) {
         return;
     in->told.torn += of->torn;
     if (in->mend && of->step != INVENTORY_READ)
-        settle(in->inventory, &of->transaction, of->step);
+        settle(in->transactions, &of->transaction, of->step);
     free(of);
     count_down(in);
 }
@@ -133,10 +135,11 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     enum inventory_loss_outcome became = outcome ? *outcome : INVENTORY_LOSS_NOTED;
     if (!outcome)
         in->failed = in->lost = true;
-    else if (became == INVENTORY_LOSS_NOTED && in->inventory->untold)
+    else if (became == INVENTORY_LOSS_NOTED && in->transactions->untold)
         became = INVENTORY_LOSS_SHORT;
     if (became != INVENTORY_LOSS_NONE && became != INVENTORY_LOSS_NOTED)
-        putback_tell(in->inventory, compared->kind, compared->line->item, compared->field, became);
+        putback_tell(in->transactions->purchases, compared->kind, compared->line->item, compared->field,
+                     became);
     if (became <= INVENTORY_LOSS_BACK)
         in->told.mended += compared->line->quantity;
     end_line(compared);
@@ -146,7 +149,7 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
 static bool needs_no_units(const struct comparing *of) {
     const struct inventory_transaction *transaction = &of->transaction;
     enum phase phase = (enum phase)transaction->phase;
-    int64_t now_ms = clock_wall_ms(of->in->inventory->config.clock);
+    int64_t now_ms = clock_wall_ms(of->in->transactions->shared->config.clock);
     return phase == PHASE_CANCELLING || phase == PHASE_EXPIRING ||
            (phase == PHASE_HELD && now_ms >= transaction->expires_ms + INVENTORY_HOLD_GRACE_MS);
 }
@@ -197,7 +200,7 @@ static void note_step(struct line_compared *compared, const char *standing) {
 static void on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
-    bool good = store_status(in->inventory, value) == INVENTORY_OK;
+    bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
     in->failed |= !good;
     if (good) {
         overrule(compared, redis_value_text(value));
@@ -210,8 +213,8 @@ static void on_line(void *ctx, const struct redis_value *value) {
     compared->of->torn = true;
     in->told.lacking += compared->line->quantity;
     if (in->mend)
-        putback_decide(in->inventory, compared->kind, compared->line->item, compared->field, compared->record,
-                       on_mended, compared);
+        putback_decide(in->transactions->purchases, compared->kind, compared->line->item, compared->field,
+                       compared->record, on_mended, compared);
     else
         end_line(compared);
 }
@@ -251,7 +254,7 @@ static void compare_line(struct comparing *of, int i, enum line_write write) {
         lines_print_order(compared->record, transaction, i, write);
     }
     of->pending++;
-    router_call(of->in->inventory->store, on_line, compared, 3,
+    router_call(of->in->transactions->shared->store, on_line, compared, 3,
                 (const char *[]){"HGET", compared->kind == RECEIPT_MOVE ? keys.restocks : keys.orders,
                                  compared->field});
 }
@@ -295,46 +298,45 @@ static void on_page(void *ctx, const struct redis_value *page, bool again) {
 }
 
 static void begin_part(struct reconciling *in, unsigned part) {
-    struct inventory *inventory = in->inventory;
+    struct transactions *transactions = in->transactions;
     struct journal_keys keys;
     journal_keys_make(&keys, part);
     in->part = part;
     in->at_part = in->told;
-    scan_begin(&in->scan, inventory->store, inventory->config.clock, &inventory->tick_ms, keys.journal,
-               on_page, in);
+    scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
+               &transactions->shared->tick_ms, keys.journal, on_page, in);
 }
 
-void reconcile_tick(struct inventory *inventory) {
-    if (inventory->reconciling)
-        scan_tick(&inventory->reconciling->scan);
+void reconcile_tick(struct transactions *transactions) {
+    if (transactions->reconciling)
+        scan_tick(&transactions->reconciling->scan);
 }
 
-void reconcile_close(struct inventory *inventory) {
-    if (!inventory->reconciling)
+void reconcile_close(struct transactions *transactions) {
+    if (!transactions->reconciling)
         return;
-    inventory->reconciling->failed = true;
-    end(inventory->reconciling);
+    transactions->reconciling->failed = true;
+    end(transactions->reconciling);
 }
 
-bool inventory_transactions_are_suspect(const struct inventory *inventory) {
-    return inventory->torn && !inventory->reconciling &&
-           inventory_now_ms(inventory) >= inventory->reconcile_again_ms;
+bool reconcile_is_due(const struct transactions *transactions) {
+    return transactions->torn && !transactions->reconciling &&
+           shared_now_ms(transactions->shared) >= transactions->reconcile_again_ms;
 }
 
-void inventory_transactions_suspect(struct inventory *inventory) {
-    inventory->torn = true;
+void reconcile_suspect(struct transactions *transactions) {
+    transactions->torn = true;
 }
 
-void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
-                                      void *ctx) {
-    struct reconciling *in = inventory->reconciling ? NULL : malloc(sizeof *in);
+void reconcile_begin(struct transactions *transactions, bool mend, inventory_reconciled_fn *fn, void *ctx) {
+    struct reconciling *in = transactions->reconciling ? NULL : malloc(sizeof *in);
     if (!in) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *in = (struct reconciling){.inventory = inventory, .mend = mend, .fn = fn, .ctx = ctx};
-    inventory->reconciling = in;
+    *in = (struct reconciling){.transactions = transactions, .mend = mend, .fn = fn, .ctx = ctx};
+    transactions->reconciling = in;
     if (mend)
-        inventory->torn = false; /* what is lost from now on is for the next time */
+        transactions->torn = false; /* what is lost from now on is for the next time */
     begin_part(in, 0);
 }

@@ -1,14 +1,45 @@
-/* One caller's work on a transaction: it makes the transaction, or settles it. */
+/* The state of an inventory's transactions, and of one caller's work on one of them: a run makes the
+ * transaction, or settles it. */
 #ifndef INVENTORY_TRANSACTIONS_RUN_H
 #define INVENTORY_TRANSACTIONS_RUN_H
 
-#include "inventory/context.h"
+#include "inventory/model/keys.h"
 #include "inventory/model/phases.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/strategies/work_delay.h"
 #include "inventory/transactions.h"
 
+/* Each group of members belongs to the file named above it: others do not change them. */
+struct transactions {
+    struct shared *shared;
+    struct purchases *purchases;
+    struct work_delay *work_delay; /* of naive baskets */
+
+    /* transaction.c */
+    struct transaction_run *lost_transactions; /* their reply was lost */
+
+    /* reconcile.c */
+    bool torn;                  /* items may lack what the journal says; who finds that sets it */
+    int64_t reconcile_again_ms; /* not before, if a part of the store could not be asked */
+    struct reconciling *reconciling;
+    bool untold; /* a shortage that is noted may not have been told */
+
+    /* audit_all.c */
+    struct audit_all *audit_all;
+
+    /* journal.c */
+    unsigned claim_part; /* where the next claim begins */
+
+    /* epoch.c */
+    struct journal_part {
+        uint64_t epoch;   /* it refuses older ones, as far as it has told; 0: it has not */
+        bool asked, lost; /* it is being told; the last time had no reply, or an error */
+    } journal_parts[KEY_PARTS];
+    unsigned journal_turn; /* the part that is told again next */
+};
+
 struct transaction_run {
-    struct inventory *inventory;
+    struct transactions *transactions;
     struct inventory_transaction *transaction;
     struct transaction_run *next; /* of those that wait for the store */
     /* How to make it if the journal does not have it, also after a lost reply. NULL: it is settled, by

@@ -42,7 +42,7 @@ static void go_on(struct transaction_run *run);
 
 void transaction_finish(struct transaction_run *run, enum inventory_status status) {
     struct inventory_transaction *transaction = run->transaction;
-    metric_add(&run->inventory->metrics->waiting, (uint64_t)-1);
+    metric_add(&run->transactions->shared->metrics->waiting, (uint64_t)-1);
     free(run);
     transaction->done(transaction, status);
 }
@@ -59,7 +59,7 @@ void transaction_conclude(struct transaction_run *run) {
     transaction->state = phases[transaction->phase].is;
     if (transaction->phase == PHASE_NONE) {
         if (run->mine)
-            journal_keep(run->inventory, transaction, PHASE_NONE, 0); /* the intent is over */
+            journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent is over */
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
         /* The first answer, whatever has become of it since. */
@@ -77,18 +77,19 @@ void transaction_conclude(struct transaction_run *run) {
 /* ---- replies that were lost ---- */
 
 void transaction_lost(struct transaction_run *run) {
-    struct inventory *inventory = run->inventory;
+    struct transactions *transactions = run->transactions;
     if (run->deadline_ms == 0)
-        run->deadline_ms = clock_mono_ms(inventory->config.clock) + inventory->config.resolve_ms;
-    run->next = inventory->lost_transactions;
-    inventory->lost_transactions = run;
+        run->deadline_ms =
+            clock_mono_ms(transactions->shared->config.clock) + transactions->shared->config.resolve_ms;
+    run->next = transactions->lost_transactions;
+    transactions->lost_transactions = run;
 }
 
-void transaction_tick(struct inventory *inventory, bool all) {
-    int64_t now_ms = clock_mono_ms(inventory->config.clock);
-    bool up = !all && router_is_up(inventory->store, NULL);
-    struct transaction_run *list = inventory->lost_transactions;
-    inventory->lost_transactions = NULL;
+void transaction_tick(struct transactions *transactions, bool all) {
+    int64_t now_ms = clock_mono_ms(transactions->shared->config.clock);
+    bool up = !all && router_is_up(transactions->shared->store, NULL);
+    struct transaction_run *list = transactions->lost_transactions;
+    transactions->lost_transactions = NULL;
     while (list) {
         struct transaction_run *run = list;
         list = run->next;
@@ -107,7 +108,7 @@ void transaction_tick(struct inventory *inventory, bool all) {
 static enum inventory_status adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
     if (!journal_read(&found, record)) {
-        snprintf(run->inventory->error, sizeof run->inventory->error,
+        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
                  "a record in the journal of baskets cannot be read");
         return INVENTORY_UNAVAILABLE;
     }
@@ -121,7 +122,7 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
     transaction->phase = found.phase;
     transaction->created_ms = found.created_ms;
     transaction->expires_ms = found.expires_ms;
-    journal_keep_found(run->inventory, transaction);
+    journal_keep_found(run->transactions, transaction);
     return INVENTORY_OK;
 }
 
@@ -143,14 +144,14 @@ void transaction_resume(struct transaction_run *run, const struct redis_value *v
 
 static void on_journal_read(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->inventory, value) == INVENTORY_OK)
+    if (store_status(run->transactions->shared, value) == INVENTORY_OK)
         transaction_resume(run, value);
     else
         transaction_lost(run);
 }
 
 static void read_journal(struct transaction_run *run) {
-    journal_ask(run->inventory, run->transaction, on_journal_read, run);
+    journal_ask(run->transactions, run->transaction, on_journal_read, run);
 }
 
 static void on_told(void *ctx, const struct redis_value *value) {
@@ -160,18 +161,18 @@ static void on_told(void *ctx, const struct redis_value *value) {
 /* A newer holder of a lock, or another lock, was seen: the rest is others' to do, and they need not wait.
  * Until then units are gone, so that no refusal is the last word. */
 static void yield_to_newer(struct transaction_run *run) {
-    struct inventory *inventory = run->inventory;
+    struct transactions *transactions = run->transactions;
     const struct phase_row *row = &phases[run->transaction->phase];
     if (!row->at_rest)
-        journal_move(inventory, run->transaction, (enum phase)run->transaction->phase,
-                     clock_wall_ms(inventory->config.clock), on_told, inventory);
+        journal_move(transactions, run->transaction, (enum phase)run->transaction->phase,
+                     clock_wall_ms(transactions->shared->config.clock), on_told, transactions->shared);
     transaction_finish(run, row->is == INVENTORY_STATE_ABORTED ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
 /* From when on others may finish it. After an intent: when the locks of its maker are over. */
 static int64_t due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
-    int64_t now_ms = clock_wall_ms(run->inventory->config.clock);
+    int64_t now_ms = clock_wall_ms(run->transactions->shared->config.clock);
     if (to == PHASE_HELD)
         return transaction->expires_ms + INVENTORY_HOLD_GRACE_MS;
     if (phases[to].at_rest)
@@ -183,20 +184,20 @@ static int64_t due_ms(const struct transaction_run *run, enum phase to) {
 
 static void on_moved(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->inventory, value) != INVENTORY_OK) {
+    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
         return;
     }
-    failpoint_write(run->inventory, "after", phases[run->to].name, -1);
+    failpoint_write(run->transactions->shared, "after", phases[run->to].name, -1);
     if (redis_value_integer(value, 0) < 0) {
         yield_to_newer(run);
     } else if (redis_value_type(value) == REDIS_INTEGER) {
         run->transaction->phase = (int)run->to;
-        journal_keep(run->inventory, run->transaction, run->to, due_ms(run, run->to));
+        journal_keep(run->transactions, run->transaction, run->to, due_ms(run, run->to));
         go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
         /* What was undone here may be decided after all: see putback.lua. */
-        run->inventory->torn |= run->transaction->phase == PHASE_ABORTING;
+        run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
         transaction_finish(run, INVENTORY_UNKNOWN);
@@ -206,8 +207,8 @@ static void on_moved(void *ctx, const struct redis_value *value) {
 static void move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
-    failpoint_write(run->inventory, "before", phases[to].name, -1);
-    journal_move(run->inventory, run->transaction, to, due_ms(run, to), on_moved, run);
+    failpoint_write(run->transactions->shared, "before", phases[to].name, -1);
+    journal_move(run->transactions, run->transaction, to, due_ms(run, to), on_moved, run);
 }
 
 /* ---- the steps ---- */
@@ -266,24 +267,24 @@ static void on_items_read(struct transaction_run *run) {
 }
 
 static void on_settled(void *ctx, const struct redis_value *value) {
-    struct inventory *inventory = ctx;
-    store_status(inventory, value);
-    failpoint_write(inventory, "after", "settle", -1);
+    struct transactions *transactions = ctx;
+    store_status(transactions->shared, value);
+    failpoint_write(transactions->shared, "after", "settle", -1);
 }
 
 /* All is written. The reply of the journal is not waited for. If the move is lost, others finish the
  * transaction again and find nothing to do. */
 static void settle(struct transaction_run *run, enum phase to) {
-    struct inventory *inventory = run->inventory;
-    failpoint_write(inventory, "before", "settle", -1);
-    journal_move(inventory, run->transaction, to, 0, on_settled, inventory);
+    struct transactions *transactions = run->transactions;
+    failpoint_write(transactions->shared, "before", "settle", -1);
+    journal_move(transactions, run->transaction, to, 0, on_settled, transactions);
     run->transaction->phase = (int)to;
     transaction_conclude(run);
 }
 
 /* Its units are back: notes how long they were gone. */
 static void note_aborted(struct transaction_run *run) {
-    const struct clock *clock = run->inventory->config.clock;
+    const struct clock *clock = run->transactions->shared->config.clock;
     struct inventory_transaction *transaction = run->transaction;
     if (!run->refunded || transaction->aborted_ns != 0)
         return;
@@ -308,7 +309,7 @@ static void answer_lacking(struct transaction_run *run) {
  * was written for the other one, reconcile.c writes anew. */
 static void go_on_as_decided(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
-    run->inventory->torn = true;
+    run->transactions->torn = true;
     if (phase == PHASE_ABORTING || run->decided < phase)
         move(run, run->decided);
     else
@@ -340,7 +341,8 @@ static void on_written(struct transaction_run *run) {
 /* Whether the hold was over when the request arrived. */
 static bool is_due(const struct transaction_run *run) {
     const struct inventory_transaction *transaction = run->transaction;
-    return clock_wall_at_ms(run->inventory->config.clock, transaction->arrived_ns) >= transaction->expires_ms;
+    return clock_wall_at_ms(run->transactions->shared->config.clock, transaction->arrived_ns) >=
+           transaction->expires_ms;
 }
 
 /* The next phase of a held basket. */
@@ -357,7 +359,7 @@ static void go_on_held(struct transaction_run *run) {
 
 static void on_journal_too(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    bool good = store_status(run->inventory, value) == INVENTORY_OK;
+    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
     if (good)
         note_journal(run, value);
     lines_count_down(run, good);
@@ -365,7 +367,7 @@ static void on_journal_too(void *ctx, const struct redis_value *value) {
 
 static void on_journal_after(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->inventory, value) != INVENTORY_OK) {
+    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
         return;
     }
@@ -375,24 +377,24 @@ static void on_journal_after(void *ctx, const struct redis_value *value) {
 
 static void on_items_read_first(struct transaction_run *run) {
     if (!is_lost(run))
-        journal_ask(run->inventory, run->transaction, on_journal_after, run);
+        journal_ask(run->transactions, run->transaction, on_journal_after, run);
 }
 
 /* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
  * are there then, so this read need not refuse older fencing tokens. */
 static void by_steps(struct transaction_run *run) {
-    bool at_once = router_is_one(run->inventory->store);
+    bool at_once = router_is_one(run->transactions->shared->store);
     lines_read(run, false, at_once ? on_items_read : on_items_read_first);
     if (at_once) {
         run->pending++;
-        journal_ask(run->inventory, run->transaction, on_journal_too, run);
+        journal_ask(run->transactions, run->transaction, on_journal_too, run);
     }
     lines_count_down(run, true);
 }
 
 static void on_compared(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->inventory, value) != INVENTORY_OK) {
+    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
         return;
     }
@@ -404,7 +406,7 @@ static void on_compared(void *ctx, const struct redis_value *value) {
 static void on_checked(struct transaction_run *run) {
     if (is_lost(run))
         return;
-    journal_ask(run->inventory, run->transaction, on_compared, run);
+    journal_ask(run->transactions, run->transaction, on_compared, run);
 }
 
 static void by_checking(struct transaction_run *run) {
@@ -413,7 +415,7 @@ static void by_checking(struct transaction_run *run) {
 
 static void take(struct transaction_run *run) {
     if (run->debit_ns == 0)
-        run->debit_ns = clock_mono_ns(run->inventory->config.clock);
+        run->debit_ns = clock_mono_ns(run->transactions->shared->config.clock);
     lines_write(run, WRITE_DEBIT, on_debited);
 }
 
@@ -441,21 +443,21 @@ static void go_on(struct transaction_run *run) {
 
 /* ---- the calls ---- */
 
-void transaction_begin(struct inventory *inventory, struct inventory_transaction *transaction,
+void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
                        void (*make)(struct transaction_run *run), enum inventory_step step) {
     struct transaction_run *run = malloc(sizeof *run + sizeof run->parts[0] * (size_t)transaction->count);
-    if (!run || inventory->metrics->waiting >= (uint64_t)inventory->config.queue_max) {
+    if (!run || transactions->shared->metrics->waiting >= (uint64_t)transactions->shared->config.queue_max) {
         free(run);
         transaction->done(transaction, INVENTORY_OVERLOADED);
         return;
     }
     *run = (struct transaction_run){
-        .inventory = inventory, .transaction = transaction, .make = make, .step = step};
+        .transactions = transactions, .transaction = transaction, .make = make, .step = step};
     transaction->nonce[0] = '\0';
     transaction->aborted_ns = 0;
     lines_make_parts(run);
-    metric_add(&inventory->metrics->waiting, 1);
-    if (!router_is_up(inventory->store, NULL))
+    metric_add(&transactions->shared->metrics->waiting, 1);
+    if (!router_is_up(transactions->shared->store, NULL))
         transaction_finish(run, INVENTORY_UNAVAILABLE);
     else if (make)
         make(run);
@@ -463,15 +465,15 @@ void transaction_begin(struct inventory *inventory, struct inventory_transaction
         read_journal(run);
 }
 
-void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction) {
-    transaction_begin(inventory, transaction, by_steps, INVENTORY_READ);
+void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction) {
+    transaction_begin(transactions, transaction, by_steps, INVENTORY_READ);
 }
 
-void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction) {
-    transaction_begin(inventory, transaction, by_checking, INVENTORY_READ);
+void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction) {
+    transaction_begin(transactions, transaction, by_checking, INVENTORY_READ);
 }
 
-void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
-                                  enum inventory_step step) {
-    transaction_begin(inventory, transaction, NULL, step);
+void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
+                        enum inventory_step step) {
+    transaction_begin(transactions, transaction, NULL, step);
 }

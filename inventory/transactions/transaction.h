@@ -5,8 +5,16 @@
 #include "inventory/transactions.h"
 #include "inventory/transactions/run.h"
 
+/* As transactions.h says of the functions of these names. */
+void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction);
+void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction);
+void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
+                        enum inventory_step step);
+void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction);
+void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction);
+
 /* Begins a run: makes the transaction by `make`, or settles it if that is NULL. */
-void transaction_begin(struct inventory *inventory, struct inventory_transaction *transaction,
+void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
                        void (*make)(struct transaction_run *run), enum inventory_step step);
 /* A new nonce: what is written from now on is this run's. */
 void transaction_begin_attempt(struct transaction_run *run);
@@ -20,6 +28,6 @@ void transaction_resume(struct transaction_run *run, const struct redis_value *v
 void transaction_lost(struct transaction_run *run);
 
 /* Begins lost runs again if the store is there, and ends those that have waited for too long, or all. */
-void transaction_tick(struct inventory *inventory, bool all);
+void transaction_tick(struct transactions *transactions, bool all);
 
 #endif

@@ -63,7 +63,7 @@ static const char *install(void) {
 
 static void installed(void) {
     const char *said = install();
-    CHECK_HAS(said, "install ");
+    CHECK_HAS(said, "INSTALL ");
     /* Another user than the one that built may install; so it must not write into the tree. */
     CHECK(!strstr(said, "  CC ") && !strstr(said, "  AR ") && !strstr(said, "  LD "));
     char *v = run("pkg-config --modversion liblock");
@@ -86,6 +86,7 @@ static void installed(void) {
                              "lib/pkgconfig/liblock.pc \n",
                              v, v, v, v, v, v));
     CHECK_HAS(run("readelf -d root/usr/lib/liblock.so"), "[libetcd.so.0]");
+    CHECK_HAS(run("cat root/usr/share/doc/seckill/LICENSE"), "MIT License");
     /* Everybody may use it, whatever the umask. */
     CHECK_STR(run("find root ! -perm -o=r -o -type d ! -perm -o=x"), "");
     CHECK_STR(run("PKG_CONFIG_SYSROOT_DIR= pkg-config --variable=prefix liblock libetcd"), "/usr /usr\n");

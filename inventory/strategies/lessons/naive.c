@@ -19,8 +19,8 @@ static void write_fenced(struct inventory_purchase *purchase);
 
 static void on_indexed(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    failpoint(purchase->inventory, "before first hold");
-    if (store_status(purchase->inventory, value) == INVENTORY_OK)
+    failpoint(purchase->purchases->shared, "before first hold");
+    if (store_status(purchase->purchases->shared, value) == INVENTORY_OK)
         write_fenced(purchase);
     else
         client_read_finish(purchase, INVENTORY_UNAVAILABLE);
@@ -34,7 +34,7 @@ static void index_item(struct inventory_purchase *purchase, int64_t until_ms) {
         return;
     }
     read->indexed_ms = until_ms;
-    failpoint(purchase->inventory, "before index");
+    failpoint(purchase->purchases->shared, "before index");
     due_enter_first(read->store, purchase->item, until_ms, on_indexed, purchase);
 }
 
@@ -63,7 +63,7 @@ static void count_down(struct inventory_purchase *purchase) {
 
 static void on_written(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
-    enum inventory_status status = store_status(purchase->inventory, value);
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (purchase->read->status == INVENTORY_OK)
         purchase->read->status = status;
     count_down(purchase);
@@ -100,7 +100,7 @@ static void on_read(struct inventory_purchase *purchase, enum inventory_status s
     if (status != INVENTORY_OK)
         client_read_finish(purchase, status);
     else
-        work_delay_begin(purchase->inventory, &read->delayed, on_worked, purchase);
+        work_delay_begin(purchase->strategies->work_delay, &read->delayed, on_worked, purchase);
 }
 
 static void start_naive(struct inventory_purchase *purchase) {

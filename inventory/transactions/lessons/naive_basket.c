@@ -14,7 +14,7 @@
 #include "inventory/transactions/transaction.h"
 
 static bool is_fenced(const struct transaction_run *run) {
-    return run->transaction->locked && run->inventory->config.fencing &&
+    return run->transaction->locked && run->transactions->shared->config.fencing &&
            run->transaction->lines[0].token.fence > 0;
 }
 
@@ -46,7 +46,8 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), there = 0;
-    bool good = store_status(run->inventory, value) == INVENTORY_OK && redis_value_count(value) == (size_t)n;
+    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK &&
+                redis_value_count(value) == (size_t)n;
     for (int i = 0; good && i < n; i++) {
         const struct redis_value *record = redis_value_at(value, (size_t)i);
         if (redis_value_type(record) == REDIS_NIL)
@@ -69,20 +70,20 @@ static void ask_orders(struct transaction_part *part) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
-    router_call(part->run->inventory->store, on_orders, part, 2 + n, argv);
+    router_call(part->run->transactions->shared->store, on_orders, part, 2 + n, argv);
 }
 
 /* ---- the write ---- */
 
 static void on_command(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    lines_count_down(run, store_status(run->inventory, value) == INVENTORY_OK);
+    lines_count_down(run, store_status(run->transactions->shared, value) == INVENTORY_OK);
 }
 
 /* What was worked out from the read, and not from what is there now. */
 static void overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    struct router *store = run->inventory->store;
+    struct router *store = run->transactions->shared->store;
     const struct sale_keys *keys = &part->keys;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
@@ -96,7 +97,7 @@ static void overwrite(struct transaction_part *part) {
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
-    run->pending += 2 + (part->limit > 0) + run->inventory->config.events;
+    run->pending += 2 + (part->limit > 0) + run->transactions->shared->config.events;
     router_callf(store, keys->item, on_command, run, "HSET %s available %lld", keys->item,
                  (long long)(part->available - part->quantity));
     router_callf(store, keys->item, on_command, run, "HINCRBY %s sold %lld", keys->item,
@@ -105,7 +106,7 @@ static void overwrite(struct transaction_part *part) {
     if (part->limit)
         router_callf(store, keys->item, on_command, run, "HSET %s %s %lld", keys->users,
                      run->transaction->user, (long long)(part->had + part->quantity));
-    if (run->inventory->config.events)
+    if (run->transactions->shared->config.events)
         router_call(store, on_command, run, 3 + 2 * n, entry);
 }
 
@@ -149,7 +150,7 @@ static void on_read(struct transaction_run *run) {
     }
     if (transaction->created_ms == 0)
         transaction->created_ms = run->now_ms;
-    work_delay_begin(run->inventory, &run->delayed, on_worked, run);
+    work_delay_begin(run->transactions->work_delay, &run->delayed, on_worked, run);
 }
 
 static void read_items(struct transaction_run *run) {
@@ -185,10 +186,9 @@ static void naively(struct transaction_run *run) {
     lines_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
 }
 
-void inventory_transaction_make_naive(struct inventory *inventory,
-                                      struct inventory_transaction *transaction) {
-    if (inventory->config.teaching)
-        transaction_begin(inventory, transaction, naively, INVENTORY_READ);
+void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction) {
+    if (transactions->shared->config.teaching)
+        transaction_begin(transactions, transaction, naively, INVENTORY_READ);
     else
         transaction->done(transaction, INVENTORY_REFUSED);
 }

@@ -1,0 +1,21 @@
+/* An inventory: the state of each of its layers, which inventory.c opens, hands down and closes. Only
+ * inventory.c and the tests include this. */
+#ifndef INVENTORY_LAYERS_H
+#define INVENTORY_LAYERS_H
+
+#include "inventory/purchases/purchases.h"
+#include "inventory/store/shared.h"
+#include "inventory/strategies/strategies.h"
+#include "inventory/transactions/run.h"
+
+struct inventory {
+    struct shared shared;
+    struct purchases purchases;
+    struct work_delay work_delay;
+    struct strategies strategies;
+    struct transactions transactions;
+    uv_timer_t tick;
+    int closing; /* handles that are not closed yet */
+};
+
+#endif

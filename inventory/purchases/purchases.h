@@ -1,0 +1,60 @@
+/* The state of an inventory's purchases, orders and items, and what inventory.c calls on them. Each group of
+ * members belongs to the file named above it: others do not change them. */
+#ifndef INVENTORY_PURCHASES_PURCHASES_H
+#define INVENTORY_PURCHASES_PURCHASES_H
+
+#include "inventory/purchases/audit.h"
+#include "inventory/purchases/item_queue.h"
+#include "inventory/store/shared.h"
+
+struct putback;
+
+struct purchases {
+    struct shared *shared;
+
+    /* item_queue.c, purchase.c, lost.c */
+    struct items items;
+    STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
+    struct purchase_queue again;          /* are to start anew */
+    struct purchase_queue lost;           /* their reply was lost */
+
+    /* holds.c */
+    bool sweeping;
+    int64_t rest_until_ms; /* no hold expires by itself before that */
+
+    /* putback.c */
+    struct putback *putback;
+    /* Called when a server of the store sells again that may have lost something. */
+    void (*on_mended)(void *ctx);
+    void *on_mended_ctx;
+
+    /* rest.c */
+    char id[INVENTORY_DIGEST_SIZE]; /* random */
+    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it leaves */
+    int64_t beaten_ms;              /* the last one that the store must have, by its clock; 0: none */
+    bool left;                      /* that was told, or the store is gone */
+
+    /* audit.c */
+    struct audits audits;
+};
+
+/* False when out of memory. `id` is random; `on_mended` is called as the struct says. */
+bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
+                    void (*on_mended)(void *ctx), void *ctx);
+/* Ends the purchases that wait for a call: UNAVAILABLE. */
+void purchases_end_waiting(struct purchases *purchases);
+/* Frees what is left, once nothing is in flight. The timer of `audits` is the caller's to close. */
+void purchases_close(struct purchases *purchases);
+
+/* As inventory.h says of the functions of these names. */
+void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
+                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
+void purchases_sweep(struct purchases *purchases);
+void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx);
+void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
+                           inventory_item_fn *fn, void *ctx);
+void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
+                            int64_t quantity, inventory_restock_fn *fn, void *ctx);
+void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx);
+
+#endif
