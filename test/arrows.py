@@ -23,7 +23,7 @@ ORDER = {
     'inventory': 'model store purchases strategies transactions inventory',
     'lock': 'core redis redlock etcd zookeeper lessons open',
     'service': 'rfc3339 log spelling systemd failpoint config http metrics service background api worker admin_token main',
-    'loadtest/lab': 'events judge draw stage scenarios programs play report run list render serve main',
+    'loadtest/lab': 'events judge draw stage scenarios play lesson_report run_command render_command serve main',
     'loadtest': 'options progress plan http judge report load main',
 }
 

@@ -1,8 +1,11 @@
-/* An event in words: for titles of marks, and for the table of the report. */
+/* The events of a play in words: one by one, as steps, and as a table. */
 #ifndef LOADTEST_LAB_DRAW_DESCRIBE_H
 #define LOADTEST_LAB_DRAW_DESCRIBE_H
 
 #include "loadtest/lab/events/event.h"
+#include "loadtest/lab/judge/judge.h"
+
+/* An event in words: for titles of marks, and for the table of the report. */
 
 enum { DESCRIBE_SIZE = 300 };
 
@@ -17,5 +20,30 @@ void describe_count(size_t count, char text[32]);
 
 /* "n17" or "fixed-n17": what identifies the mark of an event in a document with both plays. */
 void describe_id(const struct event_log *log, uint64_t n, char id[32]);
+
+/* Steps: how the clients came between each other, as a line of words. These are what clients note ("reads 1
+ * left") and the writes that the stock has answered, in order of time. */
+
+enum { STEPS_MAX = 12, STEPS_TEXT = 200 };
+
+struct steps {
+    char texts[STEPS_MAX][STEPS_TEXT]; /* "client-a sells 1 (0 left)" */
+    uint64_t n[STEPS_MAX];             /* their events */
+    int count;
+    size_t more; /* steps after these */
+};
+
+/* The first steps of a play; none if no client has noted anything. A client is who has asked for a lock or
+ * sent a write. */
+void steps_find(const struct event_log *log, struct steps *steps);
+
+/* Prints them as one line: "client-a reads 1 left; client-b reads 1 left; and 3 more". False: there are none,
+ * and nothing is printed. */
+bool steps_print(FILE *out, const struct event_log *log);
+
+/* The events as a table of plain text: time, actor, what happened. */
+
+/* Returns false if it could not be written. */
+bool table_draw(FILE *out, const struct judged_play plays[], int count);
 
 #endif

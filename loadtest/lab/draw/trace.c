@@ -25,7 +25,7 @@ static void add(const struct trace *t, const char *phase, const char *name, cons
                 json_t *rest) {
     json_t *event = json_pack("{s:s, s:s, s:s, s:i, s:i, s:f}", "ph", phase, "name", name, "cat", "lab",
                               "pid", t->process, "tid", thread_of(t, who), "ts", (double)t_ns / 1e3);
-    if (rest != NULL)
+    if (rest)
         json_object_update_new(event, rest);
     json_array_append_new(t->events, event);
 }
@@ -86,14 +86,14 @@ bool trace_draw(FILE *out, const struct judged_play plays[], int count) {
         add_names(&t);
         for (size_t k = 0; k < plays[i].log.count; k++)
             add_event(&t, &plays[i].log.events[k]);
-        const struct holds *holds = &plays[i].judgement.holds;
+        const struct lock_holds *holds = &plays[i].judgement.holds;
         for (size_t k = 0; k < holds->count; k++) {
-            const struct hold *hold = &holds->holds[k];
+            const struct lock_hold *hold = &holds->holds[k];
             add_slice(&t, hold->possible ? "perhaps holds" : "believes that it holds", hold->who,
                       hold->begun_n, hold->from_ns, hold->to_ns);
         }
     }
-    bool good = root != NULL && json_dumpf(root, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
+    bool good = root && json_dumpf(root, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
     json_decref(root);
     return good;
 }

@@ -123,7 +123,7 @@ const char *event_kind_name(enum event_kind kind) {
 
 /* Takes `line` over; NULL: there was no memory for it. */
 static bool write_line(FILE *out, json_t *line) {
-    bool good = line != NULL && json_dumpf(line, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF &&
+    bool good = line && json_dumpf(line, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF &&
                 fflush(out) == 0;
     json_decref(line);
     return good;
@@ -201,7 +201,7 @@ static bool read_number_of(const struct member *member, json_t *json, int64_t *n
 static bool read_play(const struct reader *r, json_t *line) {
     struct event_play *play = &r->log->play;
     const char *format = json_string_value(json_object_get(line, "format"));
-    if (format == NULL || strcmp(format, FORMAT) != 0)
+    if (!format || strcmp(format, FORMAT) != 0)
         return fail(r, "it does not begin with \"format\":\"" FORMAT "\": this is no file of events");
     json_error_t error;
     if (!read_number(json_object_get(line, "ttl_ms"), &play->ttl_ms) || play->ttl_ms < 0 ||
@@ -227,11 +227,11 @@ static bool read_member(const struct reader *r, json_t *line, const struct membe
     json_t *json = json_object_get(line, member->name);
     void *value = (char *)event + member->offset;
     bool good = false;
-    if (json == NULL && (member->bit & OPTIONAL))
+    if (!json && (member->bit & OPTIONAL))
         return true;
     switch (member->type) {
     case NUMBER: good = read_number_of(member, json, value); break;
-    case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
+    case TEXT: good = (*(const char **)value = json_string_value(json)); break;
     case NUMBERS: good = read_evidence(json, value); break;
     }
     return good ||
@@ -239,7 +239,7 @@ static bool read_member(const struct reader *r, json_t *line, const struct membe
 }
 
 static bool read_kind(const char *name, enum event_kind *kind) {
-    for (int i = 0; name != NULL && i < EVENT_KINDS; i++) {
+    for (int i = 0; name && i < EVENT_KINDS; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
             *kind = (enum event_kind)i;
             return true;
@@ -258,11 +258,11 @@ static bool read_event(const struct reader *r, json_t *line, struct event *event
         return fail(r, "\"n\" is not %zu: the lines are counted from 1", log->count + 1);
     if (!read_number(json_object_get(line, "t"), &event->t_ns) || event->t_ns < 0)
         return fail(r, "\"t\" is no number of nanoseconds");
-    if ((event->who = json_string_value(json_object_get(line, "who"))) == NULL)
+    if (!(event->who = json_string_value(json_object_get(line, "who"))))
         return fail(r, "\"who\" is missing");
     if (!read_kind(json_string_value(json_object_get(line, "ev")), &event->kind))
         return fail(r, "\"ev\" is missing, or there is no such event");
-    if (cause != NULL && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
+    if (cause && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
         return fail(r, "\"cause\" is not an earlier event");
     event->n = (uint64_t)n;
     event->cause = (uint64_t)cause_n;
@@ -283,7 +283,7 @@ static bool add_line(const struct reader *r, json_t *line) {
     struct event *events = log->events;
     if ((log->count & (log->count - 1)) == 0) /* full: it grows by doubling */
         events = reallocarray(events, log->count > 0 ? 2 * log->count : 1, sizeof *events);
-    if (events == NULL)
+    if (!events)
         return fail(r, "no memory");
     log->events = events;
     memset(&events[log->count], 0, sizeof *events);
@@ -304,7 +304,7 @@ bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_s
         json_error_t wrong;
         r.number++;
         json_t *line = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &wrong);
-        good = line != NULL ? add_line(&r, line) : fail(&r, "%s", wrong.text);
+        good = line ? add_line(&r, line) : fail(&r, "%s", wrong.text);
     }
     free(text);
     if (good && r.number == 0) {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"
-#include "loadtest/lab/draw/scale.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
 #include "loadtest/lab/draw/trace.h"
