@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/document.h"
 #include "loadtest/lab/draw/timeline.h"
-#include "loadtest/lab/draw/trace.h"
 
 /* ---- the two plays ---- */
 
@@ -48,9 +48,9 @@ const char *lesson_events_file(bool broken) {
 }
 
 /* Writes what `draw` makes of the two plays. */
-static bool write_file(const char *directory, const struct scenario *scenario, const char *file,
-                       bool (*draw)(FILE *, const struct judged_play[], int),
-                       const struct judged_play plays[LESSON_PLAYS]) {
+static bool lesson_write_file(const char *directory, const struct scenario *scenario, const char *file,
+                              bool (*draw)(FILE *, const struct judged_play[], int),
+                              const struct judged_play plays[LESSON_PLAYS]) {
     char path[LESSON_PATH_SIZE];
     lesson_path(path, directory, scenario->name, file);
     FILE *out = fopen(path, "we");
@@ -62,15 +62,15 @@ static bool write_file(const char *directory, const struct scenario *scenario, c
 
 bool lesson_write(const char *directory, const struct scenario *scenario,
                   const struct judged_play plays[LESSON_PLAYS]) {
-    return write_file(directory, scenario, "timeline.svg", timeline_draw, plays) &&
-           write_file(directory, scenario, "trace.json", trace_draw, plays) &&
-           write_file(directory, scenario, "report.html", lesson_draw, plays);
+    return lesson_write_file(directory, scenario, "timeline.svg", timeline_draw, plays) &&
+           lesson_write_file(directory, scenario, "trace.json", trace_draw, plays) &&
+           lesson_write_file(directory, scenario, "report.html", lesson_draw, plays);
 }
 
 /* ---- the index ---- */
 
 /* Returns false if there is no such play, or it did not come to its end. */
-static bool read_play(const char *directory, const char *name, bool broken, struct judged_play *play) {
+static bool lesson_read_play(const char *directory, const char *name, bool broken, struct judged_play *play) {
     char path[LESSON_PATH_SIZE], error[200];
     lesson_path(path, directory, name, lesson_events_file(broken));
     FILE *in = fopen(path, "re");
@@ -84,9 +84,9 @@ static bool read_play(const char *directory, const char *name, bool broken, stru
 }
 
 static bool read_plays(const char *directory, const char *name, struct judged_play plays[LESSON_PLAYS]) {
-    if (!read_play(directory, name, true, &plays[0]))
+    if (!lesson_read_play(directory, name, true, &plays[0]))
         return false;
-    if (read_play(directory, name, false, &plays[1]))
+    if (lesson_read_play(directory, name, false, &plays[1]))
         return true;
     judged_play_free(&plays[0]);
     return false;

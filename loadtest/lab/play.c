@@ -34,8 +34,8 @@ static bool read_back(const char *events, struct judged_play *played, char *erro
 }
 
 /* Writes the verdict on what was recorded; if the set-up failed, the verdict says why. */
-static bool write_verdict(struct stage *stage, const char *events, const char *failure, char *error,
-                          size_t error_size) {
+static bool play_write_verdict(struct stage *stage, const char *events, const char *failure, char *error,
+                               size_t error_size) {
     struct judged_play played;
     struct event verdict = {.kind = EVENT_VERDICT, .outcome = "setup-failed", .sentence = failure};
     if (!read_back(events, &played, error, error_size))
@@ -61,7 +61,7 @@ static bool play_on_stage(const struct play_plan *plan, const struct stage_optio
     const char *failure = stage_end(stage);
     if (failure)
         directory_copy_logs(options->directory, plan->logs);
-    bool good = write_verdict(stage, plan->events, failure, error, error_size);
+    bool good = play_write_verdict(stage, plan->events, failure, error, error_size);
     stage_free(stage);
     return good;
 }

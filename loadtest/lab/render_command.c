@@ -6,7 +6,6 @@
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/timeline.h"
-#include "loadtest/lab/draw/trace.h"
 #include "loadtest/lab/lesson_report.h"
 
 static const char help[] =
@@ -50,7 +49,7 @@ static int render_fail(int code, const char *what, const char *why) {
     return code;
 }
 
-static int read_play(const char *file, struct judged_play *play) {
+static int render_read_play(const char *file, struct judged_play *play) {
     char error[300];
     FILE *in = fopen(file, "re");
     if (!in)
@@ -60,8 +59,8 @@ static int read_play(const char *file, struct judged_play *play) {
     return good ? 0 : render_fail(EXIT_USAGE, file, error);
 }
 
-static int write_file(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),
-                      const struct judged_play plays[], int count) {
+static int render_write(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),
+                        const struct judged_play plays[], int count) {
     if (!file)
         return 0;
     FILE *out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
@@ -88,19 +87,19 @@ int render_command(char *const *argv) {
     if (!o.svg && !o.html && !o.trace && !o.table)
         o.table = "-";
     while (code == 0 && count < (int)o.events.count) {
-        code = read_play(o.events.texts[count], &plays[count]);
+        code = render_read_play(o.events.texts[count], &plays[count]);
         count += code == 0;
     }
     if (code == 0 && !lesson_order(plays, count))
         code = render_fail(EXIT_USAGE, o.events.texts[1], "not the other play of the same scenario");
     if (code == 0)
-        code = write_file(o.svg, timeline_draw, plays, count);
+        code = render_write(o.svg, timeline_draw, plays, count);
     if (code == 0)
-        code = write_file(o.html, lesson_draw, plays, count);
+        code = render_write(o.html, lesson_draw, plays, count);
     if (code == 0)
-        code = write_file(o.trace, trace_draw, plays, count);
+        code = render_write(o.trace, trace_draw, plays, count);
     if (code == 0)
-        code = write_file(o.table, table_draw, plays, count);
+        code = render_write(o.table, table_draw, plays, count);
     while (count > 0)
         judged_play_free(&plays[--count]);
     return code;

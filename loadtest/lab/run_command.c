@@ -190,7 +190,7 @@ static int run_scenario(struct run *run, const struct scenario *scenario) {
 
 /* ---- all scenarios ---- */
 
-static bool is_wanted(const struct run_options *o, const char *name) {
+static bool run_is_wanted(const struct run_options *o, const char *name) {
     for (unsigned i = 0; i < o->names.count; i++) {
         if (strcmp(o->names.texts[i], "all") == 0 || strcmp(o->names.texts[i], name) == 0)
             return true;
@@ -231,7 +231,7 @@ static int run_all(struct run *run) {
     fprintf(run->table, "%-20s %-15s %-13s %9s %8s   %s\n", "scenario", "broken", "fixed", "overlap",
             "oversold", "as taught");
     for (int i = 0; code == 0 && scenarios[i]; i++) {
-        if (is_wanted(&run->options, scenarios[i]->name))
+        if (run_is_wanted(&run->options, scenarios[i]->name))
             code = run_scenario(run, scenarios[i]);
         fflush(run->table);
     }

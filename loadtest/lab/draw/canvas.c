@@ -9,7 +9,7 @@
 
 enum { CLIENT_PX = 52, THINNEST_PX = 4, SERVER_PX = 36, NEWS_PX = 14, STOCK_PX = 64 };
 
-static bool is_same(const char *a, const char *b) {
+static bool lanes_is_same(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
@@ -25,7 +25,7 @@ const struct lane *lanes_of(const struct lanes *lanes, enum lane_kind kind, cons
 const struct lane *lanes_of_key(const struct lanes *lanes, const char *server, const char *key) {
     for (int i = 0; i < lanes->count; i++) {
         const struct lane *lane = &lanes->lanes[i];
-        if (lane->kind == LANE_SERVER && is_same(lane->name, server) && is_same(lane->key, key))
+        if (lane->kind == LANE_SERVER && lanes_is_same(lane->name, server) && lanes_is_same(lane->key, key))
             return lane;
     }
     return NULL;
@@ -109,7 +109,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* client-2 before client-10: so one finds them, and in both plays at the same place. */
-static void sort(struct lanes *lanes, enum lane_kind kind) {
+static void lanes_sort(struct lanes *lanes, enum lane_kind kind) {
     int from = 0, to;
     while (from < lanes->count && lanes->lanes[from].kind != kind)
         from++;
@@ -137,8 +137,8 @@ void lanes_find(struct lanes *lanes, const struct event_log *log) {
     *lanes = (struct lanes){.count = 0};
     for (int kind = LANE_FAULT; kind <= LANE_STOCK; kind++)
         add_lanes(lanes, log, (enum lane_kind)kind);
-    sort(lanes, LANE_CLIENT);
-    sort(lanes, LANE_SERVER);
+    lanes_sort(lanes, LANE_CLIENT);
+    lanes_sort(lanes, LANE_SERVER);
     add_keys(lanes, log);
 }
 

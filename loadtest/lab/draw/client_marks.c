@@ -13,7 +13,8 @@ static const char *key_of_grant(const struct canvas *canvas, uint64_t grant) {
     return hold ? hold->key : NULL;
 }
 
-static void ask(struct canvas *canvas, const struct lane *lane, struct label label, const char *text) {
+static void client_marks_ask(struct canvas *canvas, const struct lane *lane, struct label label,
+                             const char *text) {
     snprintf(label.text, sizeof label.text, "%.100s", text);
     label.away_px = label.away_px > 0 ? label.away_px : 3;
     if (lanes_is_thin(lane) && label.place == LABELS_BESIDE)
@@ -37,7 +38,8 @@ void client_marks_wait(struct canvas *canvas, const struct event *sent) {
     canvas_end_mark(canvas);
     labels_take(&canvas->labels, left, y - 1, right, y + 1);
     if (right - left > 60 && !lanes_is_thin(lane) && row.height > 18)
-        ask(canvas, lane,
+        client_marks_ask(
+            canvas, lane,
             (struct label){
                 .class = "small", .place = LABELS_AT, .rank = CANVAS_PLAIN, .x = left + 4, .y = y - 7},
             "waits");
@@ -78,13 +80,13 @@ static void draw_after(struct canvas *canvas, const struct lane *lane, const str
     canvas_bar(canvas, "beyond", lane->number, until, row->top + margin, last, row->height - 2 * margin);
     svg_line(canvas->out, "tick", until, row->top - 3, until, row->top + row->height + 3);
     if (!lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = "small",
-                           .place = LABELS_AT,
-                           .rank = CANVAS_PLAIN,
-                           .x = until + 3,
-                           .y = row->top - 1},
-            "lease over");
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = "small",
+                                        .place = LABELS_AT,
+                                        .rank = CANVAS_PLAIN,
+                                        .x = until + 3,
+                                        .y = row->top - 1},
+                         "lease over");
 }
 
 void client_marks_hold(struct canvas *canvas, const struct lock_hold *hold) {
@@ -110,13 +112,13 @@ void client_marks_hold(struct canvas *canvas, const struct lock_hold *hold) {
         draw_after(canvas, lane, &row, until, last);
     canvas_end_mark(canvas);
     if (hold->possible && !lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = "small",
-                           .place = LABELS_AT,
-                           .rank = CANVAS_BAR,
-                           .x = left + 6,
-                           .y = row.top + row.height / 2 - 4},
-            "perhaps it holds the lock");
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = "small",
+                                        .place = LABELS_AT,
+                                        .rank = CANVAS_BAR,
+                                        .x = left + 6,
+                                        .y = row.top + row.height / 2 - 4},
+                         "perhaps it holds the lock");
 }
 
 /* holder.paused, in the lanes of the target, which may be a server; within the mark of the fault. */
@@ -186,15 +188,15 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
         return;
     bool common = accepted || strcmp(text, "sold-out") == 0; /* in a crowd that is nothing special */
     if (!common || !lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = accepted ? "small name" : "small bad",
-                           .bold = true,
-                           .place = LABELS_BESIDE,
-                           .rank = common ? CANVAS_PLAIN : CANVAS_FAULT,
-                           .x = x,
-                           .y = y,
-                           .away_px = radius},
-            text);
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = accepted ? "small name" : "small bad",
+                                        .bold = true,
+                                        .place = LABELS_BESIDE,
+                                        .rank = common ? CANVAS_PLAIN : CANVAS_FAULT,
+                                        .x = x,
+                                        .y = y,
+                                        .away_px = radius},
+                         text);
 }
 
 /* What a client hears, as a line across its lane. NULL: the kind has none. */
@@ -216,7 +218,8 @@ static void draw_tick(struct canvas *canvas, const struct event *event, const st
     svg_line(canvas->out, "cross", x, row.top - 1, x, row.top + row.height + 1);
     canvas_end_mark(canvas);
     labels_take(&canvas->labels, x - 1, row.top - 1, x + 1, row.top + row.height + 1);
-    ask(canvas, lane,
+    client_marks_ask(
+        canvas, lane,
         (struct label){
             .class = "small bad", .bold = true, .place = LABELS_BESIDE, .rank = CANVAS_FAULT, .x = x, .y = y},
         tick_text(event->kind));
@@ -239,14 +242,14 @@ static void draw_note(struct canvas *canvas, const struct event *event, const st
     svg_circle(canvas->out, "dot", x, y, radius);
     canvas_end_mark(canvas);
     labels_take_mark(&canvas->labels, x, y, radius);
-    ask(canvas, lane,
-        (struct label){.class = "small",
-                       .place = LABELS_BESIDE,
-                       .rank = CANVAS_EXTRA,
-                       .x = x,
-                       .y = y,
-                       .away_px = radius},
-        event->text);
+    client_marks_ask(canvas, lane,
+                     (struct label){.class = "small",
+                                    .place = LABELS_BESIDE,
+                                    .rank = CANVAS_EXTRA,
+                                    .x = x,
+                                    .y = y,
+                                    .away_px = radius},
+                     event->text);
 }
 
 void client_marks_moment(struct canvas *canvas, const struct event *event) {
@@ -277,7 +280,7 @@ struct fault {
     char text[LABELS_TEXT];
 };
 
-static void measure(const struct canvas *canvas, const struct event *start, struct fault *fault) {
+static void fault_measure(const struct canvas *canvas, const struct event *start, struct fault *fault) {
     double most = canvas->labels.right_px - canvas->labels.left_px - 40;
     char what[DESCRIBE_SIZE];
     fault->start = start;
@@ -317,7 +320,7 @@ static bool next_fault(const struct canvas *canvas, size_t *at, double taken_px[
         if ((event->kind != EVENT_FAULT_START && event->kind != EVENT_HOLDER_PAUSED) ||
             !canvas_shows(canvas, event))
             continue;
-        measure(canvas, event, fault);
+        fault_measure(canvas, event, fault);
         fault->row = take_row(taken_px, fault);
         (*at)++;
         return true;

@@ -1,4 +1,4 @@
-/* The events of a play in words: one by one, as steps, and as a table. */
+/* The events of a play as text: one by one in words, as steps, as a table, and as a trace. */
 #ifndef LOADTEST_LAB_DRAW_DESCRIBE_H
 #define LOADTEST_LAB_DRAW_DESCRIBE_H
 
@@ -45,5 +45,11 @@ bool steps_print(FILE *out, const struct event_log *log);
 
 /* Returns false if it could not be written. */
 bool table_draw(FILE *out, const struct judged_play plays[], int count);
+
+/* The events as a trace that opens in Perfetto (the Trace Event Format of Chrome): a process for each play, a
+ * thread for each actor; holds, waits and faults as slices, causes as flows, the stock as a counter. */
+
+/* False: out of memory, or it could not be written. */
+bool trace_draw(FILE *out, const struct judged_play plays[], int count);
 
 #endif

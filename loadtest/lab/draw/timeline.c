@@ -99,7 +99,7 @@ struct panel_place {
 
 enum { MARGIN = 14, TEXT_LEFT = 30, AXIS_PX = 30, FOLDS_PX = 14, LINE_PX = 18, NAME_PX = 14 };
 
-static void ask(struct canvas *p, double middle, double base, const char *text) {
+static void timeline_ask(struct canvas *p, double middle, double base, const char *text) {
     double half = svg_text_width(text, 12, false) / 2;
     double left = middle + half > p->labels.right_px - 2 ? p->labels.right_px - 2 - 2 * half : middle - half;
     struct label label = {.class = "soft", .place = LABELS_AT, .rank = CANVAS_FAULT, .x = left, .y = base};
@@ -117,7 +117,7 @@ static void draw_ticks(struct canvas *p) {
         else
             snprintf(text, sizeof text, "%.3f ms", (double)t_ns / 1e6);
         svg_line(p->out, "rule", canvas_x(p, t_ns), p->lanes_top_px, canvas_x(p, t_ns), bottom + 4);
-        ask(p, canvas_x(p, t_ns), bottom + 18, text);
+        timeline_ask(p, canvas_x(p, t_ns), bottom + 18, text);
     }
 }
 
@@ -136,7 +136,7 @@ static void draw_folds(struct canvas *p) {
             fprintf(p->out, "<path class=\"fold\" d=\"M%.1f %.1fl5 -12l-5 -12\"/>",
                     left + k * (right - left) / 3, bottom + 12);
         fputs("</g>", p->out);
-        ask(p, (left + right) / 2, bottom + 34, text);
+        timeline_ask(p, (left + right) / 2, bottom + 34, text);
     }
 }
 

@@ -49,7 +49,7 @@ static bool ends(const struct open *open, const struct event *event) {
     return same(open->one, one) && same(open->two, event->key);
 }
 
-static void follow(const struct event_log *log, struct open *all, int64_t *to_ns) {
+static void spans_follow(const struct event_log *log, struct open *all, int64_t *to_ns) {
     size_t count = 0;
     for (size_t i = 0; i < log->count; i++) {
         const struct event *event = &log->events[i];
@@ -91,7 +91,7 @@ static int64_t *spans_find(const struct judged_play *play) {
         free(all);
         return NULL;
     }
-    follow(&play->log, all, to_ns);
+    spans_follow(&play->log, all, to_ns);
     free(all);
     follow_grants(play, to_ns);
     return to_ns;

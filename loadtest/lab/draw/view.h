@@ -10,8 +10,8 @@
  * and the evidence; of those at most VIEW_WINDOWS that are not close to another, in this order.
  * - A window is the time within a distance of such a point; windows that touch are one.
  * - The distance is the largest for which no play shows more than VIEW_MOST events.
- * An event is shown if its span (see view.c) reaches into a window. If there are more than VIEW_MOST even at the
- * distance 0, the first of them are shown. */
+ * An event is shown if its span (see view.c) reaches into a window. If there are more than VIEW_MOST even at
+ * the distance 0, the first of them are shown. */
 
 enum { VIEW_MOST = 2000, VIEW_WINDOWS = 12, VIEW_PLAYS = 2 };
 

@@ -61,28 +61,31 @@ static void hold_follow(const struct event_log *log, struct lock_holds *holds, c
     }
 }
 
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static int overlap_compare(const void *a, const void *b) {
     const struct lock_overlap *x = a, *y = b;
     int keys = strcmp(x->one->key, y->one->key);
     return keys != 0 ? keys : (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
 }
 
-/* Returns them sorted by key and begin, or NULL when out of memory. */
+/* Returns whether both clients believed at the same time that they held one key. `other` began later. */
+static bool overlap_make(const struct lock_hold *one, const struct lock_hold *other,
+                         struct lock_overlap *overlap) {
+    *overlap = (struct lock_overlap){.one = one,
+                                     .other = other,
+                                     .from_ns = one->from_ns > other->from_ns ? one->from_ns : other->from_ns,
+                                     .to_ns = one->to_ns < other->to_ns ? one->to_ns : other->to_ns};
+    return !one->possible && !other->possible && strcmp(one->key, other->key) == 0 &&
+           strcmp(one->who, other->who) != 0 && overlap->from_ns < overlap->to_ns;
+}
+
+/* Returns the overlaps sorted by key and begin, or NULL when out of memory. */
 static struct lock_overlap *find_overlaps(const struct lock_holds *holds, size_t *count) {
     size_t capacity = 16;
-    struct lock_overlap *found = malloc(capacity * sizeof *found);
+    struct lock_overlap *found = malloc(capacity * sizeof *found), overlap;
     *count = 0;
     for (size_t i = 0; i < holds->count; i++) {
         for (size_t j = 0; found && j < i; j++) {
-            const struct lock_hold *one = &holds->holds[j], *other = &holds->holds[i];
-            struct lock_overlap overlap = {one, other, larger(one->from_ns, other->from_ns),
-                                           -larger(-one->to_ns, -other->to_ns)};
-            if (strcmp(one->key, other->key) != 0 || strcmp(one->who, other->who) == 0 || one->possible ||
-                other->possible || overlap.from_ns >= overlap.to_ns)
+            if (!overlap_make(&holds->holds[j], &holds->holds[i], &overlap))
                 continue;
             if (*count == capacity) {
                 struct lock_overlap *grown = reallocarray(found, capacity *= 2, sizeof *found);

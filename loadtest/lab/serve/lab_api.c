@@ -64,7 +64,7 @@ static json_t *read_body(const struct lab_api_request *request, struct lab_api_a
     if (json_is_object(json))
         return json;
     json_decref(json);
-    lab_api_fail(answer, 400, "no JSON object", !json ? wrong.text : "The body must be a JSON object.");
+    lab_api_fail(answer, 400, "no JSON object", json ? "The body must be a JSON object." : wrong.text);
     return NULL;
 }
 

@@ -277,7 +277,7 @@ union address {
 };
 
 /* Returns the length of the address; 0: the text is no address. */
-static socklen_t read_address(const char *text, int port, union address *address) {
+static socklen_t read_listen_address(const char *text, int port, union address *address) {
     *address = (union address){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
     if (inet_pton(AF_INET6, text, &address->v6.sin6_addr) == 1)
         return sizeof address->v6;
@@ -307,7 +307,7 @@ static int listen_at(union address *address, socklen_t *length) {
 bool page_server_open(struct page_server *server, const char *address_text, int port,
                       char error[PAGE_SERVER_ERROR_SIZE]) {
     union address address;
-    socklen_t length = read_address(address_text, port, &address);
+    socklen_t length = read_listen_address(address_text, port, &address);
     if (length == 0) {
         snprintf(error, PAGE_SERVER_ERROR_SIZE, "no IPv4 or IPv6 address");
         return false;

@@ -64,7 +64,7 @@ void run_control_close(struct run_control *control) {
     free(control);
 }
 
-/* ---- runs; under the mutex ---- */
+/* ---- runs; the caller holds the mutex ---- */
 
 /* Returns NULL if there is none yet. */
 static struct lab_run *newest_run(struct run_control *control) {
@@ -82,7 +82,9 @@ static struct lab_run *find_run(struct run_control *control, const char *id) {
 /* Returns RUN_OK if the run is going on; then it is the newest. */
 static enum run_status find_going(struct run_control *control, const char *id) {
     const struct lab_run *run = find_run(control, id);
-    return !run ? RUN_UNKNOWN : run->ended ? RUN_ENDED : RUN_OK;
+    if (!run)
+        return RUN_UNKNOWN;
+    return run->ended ? RUN_ENDED : RUN_OK;
 }
 
 static struct lab_run *add_run(struct run_control *control, const struct run_order *order) {
@@ -100,7 +102,7 @@ static struct lab_run *add_run(struct run_control *control, const struct run_ord
     return place;
 }
 
-/* ---- waiting; under the mutex ---- */
+/* ---- waiting; the caller holds the mutex ---- */
 
 static void wake_all(struct run_control *control) {
     pthread_cond_broadcast(&control->changed);

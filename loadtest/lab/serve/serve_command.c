@@ -59,7 +59,7 @@ static void *await_signal(void *arg) {
 }
 
 /* Blocks the signals in every thread but the one that waits for them. */
-static bool catch_signals(void) {
+static bool serve_catch_signals(void) {
     static sigset_t signals;
     pthread_t thread;
     sigemptyset(&signals);
@@ -132,7 +132,7 @@ static bool make_secrets(struct serve *s) {
 }
 
 /* Opens the directory before the sockets, since its sweeper is a child that must not inherit them. */
-static int open_all(struct serve *s) {
+static int serve_open(struct serve *s) {
     char error[PAGE_SERVER_ERROR_SIZE];
     int port;
     if (!split_address(s->options.listen, s->address, &port))
@@ -143,7 +143,7 @@ static int open_all(struct serve *s) {
         return serve_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     snprintf(s->events, sizeof s->events, "%s/runs", s->directory.path);
     if (mkdir(s->events, 0700) != 0 || !(s->control = run_control_open(s->events, s->session)) ||
-        !catch_signals())
+        !serve_catch_signals())
         return serve_fail(EXIT_FAILED, s->events, strerror(errno));
     s->server.api =
         (struct lab_api){.control = s->control, .session = s->session, .token = s->server.guard.token};
@@ -172,7 +172,7 @@ int serve_command(char *const *argv) {
         flags_read(flags, sizeof flags / sizeof flags[0], argv, &s.options, error, sizeof error);
     if (status != FLAGS_RUN)
         return flags_answer(status, "seckill-lab", help, error);
-    int code = open_all(&s);
+    int code = serve_open(&s);
     if (code != 0) {
         if (s.directory.path[0] != '\0')
             directory_close(&s.directory);

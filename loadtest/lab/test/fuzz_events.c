@@ -3,7 +3,6 @@
 
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/html.h"
-#include "loadtest/lab/draw/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
