@@ -7,7 +7,8 @@
 struct play_plan {
     const struct scenario *scenario;
     bool broken;    /* the play is named and judged as the broken one */
-    bool fixed_way; /* the play runs as the fixed one: with `broken`, a test sees that the judge finds no fault */
+    bool fixed_way; /* the play runs as the fixed one: with `broken`, a test sees that the judge finds no
+                       fault */
     int64_t seed;
     const char *work;     /* a directory for the servers; the play makes its own in it */
     const char *programs; /* where seckill-lab and the others are; NULL: beside this program */

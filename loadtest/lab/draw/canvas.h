@@ -8,7 +8,7 @@
 #include "loadtest/lab/draw/view.h"
 #include "loadtest/lab/events/event.h"
 
-/* The lanes of a play, from top to bottom: faults, clients, lock servers, stock. */
+/* ---- lanes, from top to bottom: faults, clients, lock servers, stock ---- */
 
 enum lane_kind { LANE_FAULT, LANE_CLIENT, LANE_SERVER, LANE_STOCK };
 
@@ -52,8 +52,9 @@ static inline bool lanes_is_thin(const struct lane *lane) {
     return lane->height_px < 22;
 }
 
-/* Labels find room: none lies on another, and none is cut at the edge. Marks take their areas first; the
- * labels are asked for meanwhile, and find their places when all marks are there. */
+/* ---- labels: none lies on another, and none is cut at the edge ----
+ * Marks take their areas first. The labels are asked for meanwhile, and are placed when all marks are there.
+ */
 
 enum { LABELS_BOXES = 8192, LABELS_ASKED = 4096, LABELS_TEXT = 240 };
 
@@ -97,7 +98,7 @@ void labels_ask(struct labels *labels, const struct label *label);
 /* Writes the labels that find a place, those that were asked first before the others of their rank. */
 void labels_write(struct labels *labels, FILE *out);
 
-/* The canvas of a play: what is drawn, where it lies, and what all marks have in common. */
+/* ---- the canvas ---- */
 
 enum { CANVAS_CLASS = 40 };
 

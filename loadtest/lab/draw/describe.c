@@ -17,7 +17,7 @@ static int of_write(const struct event *e, char *text, const char *what) {
     return length;
 }
 
-/* What a server says itself needs no second name. At most half of the text is used. */
+/* Leaves out the name of the server if the server itself is the actor. Uses at most half of the text. */
 static int of_server(const struct event *e, char *text, const char *what) {
     if (strcmp(e->who, e->server) == 0)
         return snprintf(text, DESCRIBE_SIZE, "%s", what);
@@ -138,7 +138,7 @@ static bool is_step(const struct event_log *log, const struct event *event) {
     return is_write(event) || (event->kind == EVENT_NOTE && is_client(log, event->who));
 }
 
-/* What the stock said after a write: caused by it, or right behind it. NULL: nothing. */
+/* Returns the sale.stock that a write caused, or that comes right after it; NULL: there is none. */
 static const struct event *stock_after(const struct event_log *log, const struct event *write) {
     const struct event *end = log->events + log->count;
     for (const struct event *event = write + 1; event < end; event++) {
@@ -151,7 +151,7 @@ static const struct event *stock_after(const struct event_log *log, const struct
     return behind ? next : NULL;
 }
 
-/* The item is named if the play has several. */
+/* Returns whether the play has several items; then steps name theirs. */
 static bool has_items(const struct event_log *log) {
     const char *first = NULL;
     for (const struct event *event = log->events; event < log->events + log->count; event++) {
@@ -206,7 +206,6 @@ void steps_find(const struct event_log *log, struct steps *steps) {
     if (!noted)
         *steps = (struct steps){.count = 0};
     for (int i = 0; i < steps->count && first[i]; i++) {
-        steps->n[i] = first[i]->n;
         describe_step(log, first[i], steps->texts[i]);
     }
 }
@@ -251,7 +250,7 @@ struct trace {
     int process;
 };
 
-/* An actor is a thread; its number is that of the first event that names it. */
+/* Returns the thread of an actor: the number of the first event that names it. */
 static int thread_of(const struct trace *t, const char *who) {
     size_t i = 0;
     while (i < t->log->count && strcmp(t->log->events[i].who, who) != 0)
@@ -259,7 +258,7 @@ static int thread_of(const struct trace *t, const char *who) {
     return (int)i + 1;
 }
 
-/* `rest` has the members that only this kind has; it is taken over. */
+/* `rest` has the members that only this phase has; it is consumed. */
 static void trace_add(const struct trace *t, const char *phase, const char *name, const char *who,
                       int64_t t_ns, json_t *rest) {
     json_t *event = json_pack("{s:s, s:s, s:s, s:i, s:i, s:f}", "ph", phase, "name", name, "cat", "lab",
@@ -278,7 +277,7 @@ static void add_names(const struct trace *t) {
     }
 }
 
-/* A slice that may overlap others: async begin and end. */
+/* Adds a slice that may overlap others, as an async begin and end. */
 static void add_slice(const struct trace *t, const char *name, const char *who, uint64_t id, int64_t from_ns,
                       int64_t to_ns) {
     char text[32];
@@ -287,7 +286,7 @@ static void add_slice(const struct trace *t, const char *name, const char *who, 
     trace_add(t, "e", name, who, to_ns, json_pack("{s:s}", "id", text));
 }
 
-/* From the cause to its effect. */
+/* Adds an arrow from the cause to its effect. */
 static void add_flow(const struct trace *t, const struct event *effect) {
     const struct event *cause = &t->log->events[effect->cause - 1];
     char text[32];
@@ -299,7 +298,7 @@ static void add_flow(const struct trace *t, const struct event *effect) {
 static void add_event(const struct trace *t, const struct event *event) {
     char what[DESCRIBE_SIZE];
     describe_event(event, what);
-    /* An instant has no length; a slice of a microsecond can be clicked, and carries flows. */
+    /* A slice of a microsecond, since an instant cannot be clicked and carries no flows. */
     trace_add(t, "X", event_kind_name(event->kind), event->who, event->t_ns,
               json_pack("{s:i, s:{s:I, s:s}}", "dur", 1, "args", "n", (json_int_t)event->n, "what", what));
     if (event->cause != 0)

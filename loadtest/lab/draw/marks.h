@@ -5,12 +5,11 @@
 
 #include "loadtest/lab/draw/canvas.h"
 
-/* The marks of a play, in the order in which they may lie on each other. */
-
-/* Draws the marks of all events that are shown, each in a group that can be linked. */
+/* Draws the marks of all events that are shown, in the order in which they may lie on each other, each in a
+ * group that can be linked. */
 void marks_draw(struct canvas *canvas);
 
-/* Marks in the lanes of clients: waits, leases and beliefs, writes, pauses, what clients hear and note. */
+/* ---- in the lanes of clients ---- */
 
 /* acquire.sent: a dotted line until the answer. */
 void client_marks_wait(struct canvas *canvas, const struct event *sent);
@@ -21,7 +20,7 @@ void client_marks_hold(struct canvas *canvas, const struct lock_hold *hold);
 /* What happens at one moment: writes, renewals, notes, and the ends of waits and grants. */
 void client_marks_moment(struct canvas *canvas, const struct event *event);
 
-/* Marks in the lane of faults: what was broken on purpose, and for how long. */
+/* ---- in the lane of faults ---- */
 
 /* How many rows the faults need, so that none lies on another: 1 to FAULT_MARKS_ROWS. */
 enum { FAULT_MARKS_ROWS = 5 };

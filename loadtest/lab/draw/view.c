@@ -242,7 +242,8 @@ void view_free(struct view *view) {
     memset(view, 0, sizeof *view);
 }
 
-int view_window_of(const struct view *view, int64_t t_ns) {
+/* Returns the window that has this time; -1: none. */
+static int view_window_of(const struct view *view, int64_t t_ns) {
     for (int i = 0; i < view->window_count; i++) {
         if (view->windows[i].from_ns <= t_ns && t_ns <= view->windows[i].to_ns)
             return i;

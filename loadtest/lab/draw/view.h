@@ -4,13 +4,14 @@
 
 #include "loadtest/lab/judge/judge.h"
 
-/* The view: which events are drawn. All of them, if no play has more than VIEW_MOST. Else only windows of
+/* ---- the view ----
+ * Which events are drawn: all of them, if no play has more than VIEW_MOST. Else only windows of
  * time, the same for both plays, by this rule:
  * - What matters are points in time: the first and the last event, where the first overlap begins and ends,
  * and the evidence; of those at most VIEW_WINDOWS that are not close to another, in this order.
  * - A window is the time within a distance of such a point; windows that touch are one.
  * - The distance is the largest for which no play shows more than VIEW_MOST events.
- * An event is shown if its span (see view.c) reaches into a window. If there are more than VIEW_MOST even at
+ * An event is shown if its span reaches into a window. If there are more than VIEW_MOST even at
  * the distance 0, the first of them are shown. */
 
 enum { VIEW_MOST = 2000, VIEW_WINDOWS = 12, VIEW_PLAYS = 2 };
@@ -35,10 +36,8 @@ void view_free(struct view *view);
 /* Whether a span reaches into a window. */
 bool view_shows(const struct view *view, int64_t from_ns, int64_t to_ns);
 
-/* The window that has this time; -1: none. */
-int view_window_of(const struct view *view, int64_t t_ns);
-
-/* The time axis: from left to right in true scale. A gap in which nothing happens in any play, longer than
+/* ---- the time axis ----
+ * From left to right in true scale. A gap in which nothing happens in any play, longer than
  * three times to live, is folded into a short break; so is what lies between the windows of a view. */
 
 enum { SCALE_FOLDS = 16, SCALE_FOLD_PX = 28 };
