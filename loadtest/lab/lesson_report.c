@@ -73,11 +73,7 @@ bool lesson_write(const char *directory, const struct scenario *scenario,
 static bool lesson_read_play(const char *directory, const char *name, bool broken, struct judged_play *play) {
     char path[LESSON_PATH_SIZE], error[200];
     lesson_path(path, directory, name, lesson_events_file(broken));
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return false;
-    bool good = judged_play_read(in, play, error, sizeof error);
-    fclose(in);
+    bool good = judged_play_read_file(path, play, error, sizeof error);
     if (good && play->verdict.n == 0) /* the file has no verdict */
         judged_play_free(play);
     return good && play->verdict.n != 0;
@@ -109,11 +105,11 @@ static struct index_row make_row(const struct scenario *scenario,
 
 bool lesson_write_index(const char *directory) {
     char path[LESSON_PATH_SIZE];
-    int room = 1, count = 0; /* there is at least one scenario */
+    int room = 1 /* there is at least one scenario */, count = 0;
     while (scenarios[room])
         room++;
-    struct judged_play(*plays)[LESSON_PLAYS] =
-        calloc((size_t)room, sizeof *plays); /* they own the texts of the rows */
+    /* The plays own the texts of the rows. */
+    struct judged_play(*plays)[LESSON_PLAYS] = calloc((size_t)room, sizeof *plays);
     struct index_row *rows = calloc((size_t)room, sizeof *rows);
     lesson_path(path, directory, "", "index.html");
     FILE *out = plays && rows ? fopen(path, "we") : NULL;

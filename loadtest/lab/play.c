@@ -24,21 +24,12 @@ static bool find_programs(char path[PATH_SIZE]) {
     return true;
 }
 
-static bool read_back(const char *events, struct judged_play *played, char *error, size_t error_size) {
-    FILE *in = fopen(events, "re");
-    if (!in)
-        return play_fail(error, error_size, events);
-    bool good = judged_play_read(in, played, error, error_size);
-    fclose(in);
-    return good;
-}
-
 /* Writes the verdict on what was recorded; if the set-up failed, the verdict says why. */
 static bool play_write_verdict(struct stage *stage, const char *events, const char *failure, char *error,
                                size_t error_size) {
     struct judged_play played;
     struct event verdict = {.kind = EVENT_VERDICT, .outcome = "setup-failed", .sentence = failure};
-    if (!read_back(events, &played, error, error_size))
+    if (!judged_play_read_file(events, &played, error, error_size))
         return false;
     if (!failure)
         verdict = played.verdict;
@@ -49,7 +40,7 @@ static bool play_write_verdict(struct stage *stage, const char *events, const ch
     return good || play_fail(error, error_size, events);
 }
 
-/* Plays in `directory`, which exists and is empty. */
+/* Plays, and writes the verdict. The directory of the stage exists and is empty. */
 static bool play_on_stage(const struct play_plan *plan, const struct stage_options *options, char *error,
                           size_t error_size) {
     struct stage *stage = stage_open(options);
@@ -92,5 +83,5 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
         play_fail(error, error_size, directory);
     }
     fclose(out);
-    return good && read_back(plan->events, played, error, error_size);
+    return good && judged_play_read_file(plan->events, played, error, error_size);
 }

@@ -44,37 +44,22 @@ static const struct flag flags[] = {
     {"--table", flag_read_text, VALUE(table), 0, 0, "the name of a file, or -"},
 };
 
-static int render_fail(int code, const char *what, const char *why) {
-    fprintf(stderr, "seckill-lab: %s: %s\n", what, why);
-    return code;
-}
-
-static int render_read_play(const char *file, struct judged_play *play) {
-    char error[300];
-    FILE *in = fopen(file, "re");
-    if (!in)
-        return render_fail(EXIT_USAGE, file, strerror(errno));
-    bool good = judged_play_read(in, play, error, sizeof error);
-    fclose(in);
-    return good ? 0 : render_fail(EXIT_USAGE, file, error);
-}
-
 static int render_write(const char *file, bool (*draw)(FILE *, const struct judged_play[], int),
                         const struct judged_play plays[], int count) {
     if (!file)
         return 0;
     FILE *out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
     if (!out)
-        return render_fail(EXIT_FAILED, file, strerror(errno));
+        return command_fail(EXIT_FAILED, file, strerror(errno));
     bool good = draw(out, plays, count);
     good = (out == stdout ? fflush(out) : fclose(out)) == 0 && good;
-    return good ? 0 : render_fail(EXIT_FAILED, file, "could not be written");
+    return good ? 0 : command_fail(EXIT_FAILED, file, "could not be written");
 }
 
 int render_command(char *const *argv) {
     struct options o = {.svg = NULL};
     struct judged_play plays[LESSON_PLAYS];
-    char error[200];
+    char error[300];
     int code = 0, count = 0;
     enum flags_status status =
         flags_read(flags, sizeof flags / sizeof flags[0], argv, &o, error, sizeof error);
@@ -87,11 +72,14 @@ int render_command(char *const *argv) {
     if (!o.svg && !o.html && !o.trace && !o.table)
         o.table = "-";
     while (code == 0 && count < (int)o.events.count) {
-        code = render_read_play(o.events.texts[count], &plays[count]);
-        count += code == 0;
+        const char *file = o.events.texts[count];
+        if (judged_play_read_file(file, &plays[count], error, sizeof error))
+            count++;
+        else
+            code = command_fail(EXIT_USAGE, file, error);
     }
     if (code == 0 && !lesson_order(plays, count))
-        code = render_fail(EXIT_USAGE, o.events.texts[1], "not the other play of the same scenario");
+        code = command_fail(EXIT_USAGE, o.events.texts[1], "not the other play of the same scenario");
     if (code == 0)
         code = render_write(o.svg, timeline_draw, plays, count);
     if (code == 0)

@@ -97,11 +97,6 @@ struct run {
     bool set_up;                /* no set-up has failed */
 };
 
-static int run_fail(int code, const char *what, const char *why) {
-    fprintf(stderr, "seckill-lab: %s: %s\n", what, why);
-    return code;
-}
-
 /* ---- one scenario ---- */
 
 static json_t *verdict_json(const struct judged_play *play) {
@@ -174,7 +169,7 @@ static int run_scenario(struct run *run, const struct scenario *scenario) {
     int played = 0;
     lesson_path(path, run->options.out, scenario->name, "");
     if (!make_directory(path))
-        return run_fail(EXIT_FAILED, path, strerror(errno));
+        return command_fail(EXIT_FAILED, path, strerror(errno));
     while (played < LESSON_PLAYS && run_play(run, scenario, played == 0, &plays[played], error, sizeof error))
         played++;
     bool good = played == LESSON_PLAYS;
@@ -185,7 +180,7 @@ static int run_scenario(struct run *run, const struct scenario *scenario) {
     }
     while (played > 0)
         judged_play_free(&plays[--played]);
-    return good ? 0 : run_fail(EXIT_FAILED, scenario->name, error);
+    return good ? 0 : command_fail(EXIT_FAILED, scenario->name, error);
 }
 
 /* ---- all scenarios ---- */
@@ -236,9 +231,9 @@ static int run_all(struct run *run) {
         fflush(run->table);
     }
     if (code == 0 && !lesson_write_index(run->options.out))
-        code = run_fail(EXIT_FAILED, run->options.out, "index.html could not be written");
+        code = command_fail(EXIT_FAILED, run->options.out, "index.html could not be written");
     if (code == 0 && !write_json(run))
-        code = run_fail(EXIT_FAILED, run->options.json, "could not be written");
+        code = command_fail(EXIT_FAILED, run->options.json, "could not be written");
     if (code != 0)
         return code;
     fprintf(run->table, "%d of %d as taught, seed %llu. The report: %s/index.html\n", run->taught, run->count,
@@ -262,9 +257,9 @@ int run_command(char *const *argv) {
     if (run.options.json && strcmp(run.options.json, "-") == 0)
         run.table = stderr;
     if (!make_directory(run.options.out))
-        return run_fail(EXIT_FAILED, run.options.out, strerror(errno));
+        return command_fail(EXIT_FAILED, run.options.out, strerror(errno));
     if (!directory_open(&run.directory))
-        return run_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
+        return command_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     run.json = json_array();
     int code = run_all(&run);
     json_decref(run.json);

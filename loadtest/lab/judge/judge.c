@@ -1,5 +1,6 @@
 #include "loadtest/lab/judge/judge.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -365,6 +366,17 @@ bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t er
     json_array_append_new(play->log.lines, kept);
     play->verdict.sentence = json_string_value(kept);
     return true;
+}
+
+bool judged_play_read_file(const char *path, struct judged_play *play, char *error, size_t error_size) {
+    FILE *in = fopen(path, "re");
+    if (!in) {
+        snprintf(error, error_size, "%s", strerror(errno));
+        return false;
+    }
+    bool good = judged_play_read(in, play, error, error_size);
+    fclose(in);
+    return good;
 }
 
 void judged_play_free(struct judged_play *play) {

@@ -69,8 +69,10 @@ struct judged_play {
     struct event verdict; /* the recorded one; if there is none, that of the judgement */
 };
 
-/* Reads a file of events and judges it. Returns false, and the reason in `error`, if it cannot be read. */
+/* Each reads a file of events and judges it. Returns false, and the reason in `error`, if it cannot be read.
+ */
 bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t error_size);
+bool judged_play_read_file(const char *path, struct judged_play *play, char *error, size_t error_size);
 void judged_play_free(struct judged_play *play);
 
 #endif

@@ -215,7 +215,7 @@ static void maotai_three_clients(struct cast *cast) {
     client_begin_acquire(b, CAST_ITEM, wait_ms);
     client_wait(b); /* A's lock has expired */
     client_read_stock(b, CAST_ITEM);
-    client_begin_acquire(c, CAST_ITEM, wait_ms); /* not earlier: this lock is not fair */
+    client_begin_acquire(c, CAST_ITEM, wait_ms); /* only now, since this lock is not fair */
     stage_pause(stage, ttl_ms / 3);
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);

@@ -41,11 +41,6 @@ static const struct flag flags[] = {
     {"--listen", flag_read_text, offsetof(struct serve_options, listen), 0, 0, "HOST:PORT"},
 };
 
-static int serve_fail(int code, const char *what, const char *why) {
-    fprintf(stderr, "seckill-lab: %s: %s\n", what, why);
-    return code;
-}
-
 /* ---- the end ---- */
 
 /* Ends the process. Servers and clients of a run are killed with the main thread, and the sweeper removes the
@@ -93,7 +88,7 @@ static void serve_run(struct run_control *control, const struct lab_run *run, co
         print_end(run, &played);
         judged_play_free(&played);
     } else {
-        serve_fail(EXIT_FAILED, run->id, error);
+        command_fail(EXIT_FAILED, run->id, error);
     }
 }
 
@@ -136,19 +131,19 @@ static int serve_open(struct serve *s) {
     char error[PAGE_SERVER_ERROR_SIZE];
     int port;
     if (!split_address(s->options.listen, s->address, &port))
-        return serve_fail(EXIT_USAGE, s->options.listen, "--listen must be HOST:PORT");
+        return command_fail(EXIT_USAGE, s->options.listen, "--listen must be HOST:PORT");
     if (!make_secrets(s))
-        return serve_fail(EXIT_FAILED, "seckill-lab", strerror(errno));
+        return command_fail(EXIT_FAILED, "seckill-lab", strerror(errno));
     if (!directory_open(&s->directory))
-        return serve_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
+        return command_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     snprintf(s->events, sizeof s->events, "%s/runs", s->directory.path);
     if (mkdir(s->events, 0700) != 0 || !(s->control = run_control_open(s->events, s->session)) ||
         !serve_catch_signals())
-        return serve_fail(EXIT_FAILED, s->events, strerror(errno));
+        return command_fail(EXIT_FAILED, s->events, strerror(errno));
     s->server.api =
         (struct lab_api){.control = s->control, .session = s->session, .token = s->server.guard.token};
     if (!page_server_open(&s->server, s->address, port, error))
-        return serve_fail(EXIT_FAILED, s->options.listen, error);
+        return command_fail(EXIT_FAILED, s->options.listen, error);
     return 0;
 }
 
