@@ -7,6 +7,8 @@
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/svg.h"
 
+/* ---- lanes ---- */
+
 enum { CLIENT_PX = 52, THINNEST_PX = 4, SERVER_PX = 36, NEWS_PX = 14, STOCK_PX = 64 };
 
 static bool lanes_is_same(const char *a, const char *b) {
@@ -167,6 +169,8 @@ void lanes_place(struct lanes *lanes, double top_px, double most_px, int fault_r
     lanes->bottom_px = top_px;
 }
 
+/* ---- labels ---- */
+
 enum { SIZE_PX = 12, ABOVE_PX = 17, BELOW_PX = 24, RANKS = 4 };
 
 void labels_take(struct labels *labels, double left, double top, double right, double bottom) {
@@ -254,6 +258,8 @@ void labels_write(struct labels *labels, FILE *out) {
         }
     }
 }
+
+/* ---- the canvas ---- */
 
 enum { COLOURS = 8 };
 

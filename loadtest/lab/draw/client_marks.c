@@ -1,3 +1,4 @@
+/* Marks in the lanes of clients, and in the lane of faults. */
 #include "loadtest/lab/draw/marks.h"
 
 #include <inttypes.h>
@@ -268,6 +269,8 @@ void client_marks_moment(struct canvas *canvas, const struct event *event) {
         break;
     }
 }
+
+/* ---- faults ---- */
 
 enum { BAR_PX = 18, SPACE_PX = 12 };
 

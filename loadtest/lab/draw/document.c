@@ -153,6 +153,8 @@ const char *document_outcome(const char *outcome, bool *good) {
     return "An outcome that is not known here";
 }
 
+/* ---- the index ---- */
+
 static void write_play(FILE *out, const char *outcome, const char *sentence) {
     bool good = false;
     fputs("<td>", out);

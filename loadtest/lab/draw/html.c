@@ -9,6 +9,8 @@
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
 
+/* ---- the table of events ---- */
+
 /* Returns whether the table has this event: it is drawn, or it is evidence. */
 static bool rows_has(const struct judged_play *play, const struct view_play *view,
                      const struct event *event) {
@@ -59,11 +61,11 @@ static void rows_draw(FILE *out, const struct judged_play *play, const struct vi
     fputs("</tbody></table></div></details>\n", out);
 }
 
+/* ---- verdicts ---- */
+
 static bool is_fixed(const struct judged_play *played) {
     return strcmp(played->log.play.play, "fixed") == 0;
 }
-
-/* ---- verdicts ---- */
 
 /* To the mark of the event; if it has none, to its row in the table. */
 static void write_evidence(FILE *out, const struct judged_play *played, const struct view_play *view,

@@ -1,9 +1,12 @@
+/* Marks in the lanes of lock servers and of items, and the order of all marks. */
 #include "loadtest/lab/draw/marks.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "loadtest/lab/draw/svg.h"
+
+/* ---- lock servers ---- */
 
 /* What a release did to the key is seen within so many events. */
 enum { OWNER_PX = 22, ABOVE_PX = 7, SEEN_WITHIN = 1000 };
@@ -131,6 +134,8 @@ static void server_marks_release(struct canvas *canvas, const struct event *sent
     canvas_end_mark(canvas);
 }
 
+/* ---- items ---- */
+
 /* From the top of the lane: where all units are there, where none is, and the lowest line. */
 enum { FULL_PX = 20, NONE_PX = 40, LOWEST_PX = 56 };
 
@@ -178,6 +183,8 @@ static void stock_marks_left(struct canvas *canvas, const struct event *stock) {
     label.x = label.x < edge ? label.x : edge;
     labels_ask(&canvas->labels, &label);
 }
+
+/* ---- all marks ---- */
 
 /* The ground: what lasts. */
 static void draw_lasting(struct canvas *canvas, const struct event *event) {

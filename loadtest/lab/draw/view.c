@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Spans: until when the mark of each event lasts. A request lasts until its answer, a grant until the
+/* ---- spans ----
+ * Until when the mark of each event lasts. A request lasts until its answer, a grant until the
  * deadline or the last use of it, a fault until its end, what a server or the stock says until it says
  * something else; what never ends lasts for ever (INT64_MAX), and all else is over at once. */
 
@@ -96,6 +97,8 @@ static int64_t *spans_find(const struct judged_play *play) {
     follow_grants(play, to_ns);
     return to_ns;
 }
+
+/* ---- the view ---- */
 
 /* Points that are closer than this part of the whole time are one. */
 enum { CLOSE_PARTS = 200 };
@@ -250,6 +253,8 @@ static int view_window_of(const struct view *view, int64_t t_ns) {
     }
     return -1;
 }
+
+/* ---- the time axis ---- */
 
 enum { FOLD_TTLS = 3, TICKS = 12 };
 
