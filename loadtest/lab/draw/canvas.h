@@ -53,8 +53,7 @@ static inline bool lanes_is_thin(const struct lane *lane) {
 }
 
 /* ---- labels: none lies on another, and none is cut at the edge ----
- * Marks take their areas first. The labels are asked for meanwhile, and are placed when all marks are there.
- */
+ * Marks take their areas first. Labels are asked for meanwhile, and placed when all marks are there. */
 
 enum { LABELS_BOXES = 8192, LABELS_ASKED = 4096, LABELS_TEXT = 240 };
 

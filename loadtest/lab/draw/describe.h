@@ -41,9 +41,7 @@ bool steps_print(FILE *out, const struct event_log *log);
 
 /* ---- files ---- */
 
-/* Writes the events as a table of plain text: time, actor, what happened. Returns false if it could not be
- * written.
- */
+/* Writes the events as a table of plain text: time, actor, what happened. Returns false on an error. */
 bool table_draw(FILE *out, const struct judged_play plays[], int count);
 
 /* Writes the events as a trace that opens in Perfetto (the Trace Event Format of Chrome): a process for each

@@ -93,8 +93,7 @@ struct event_log {
 bool event_play_write(FILE *out, const struct event_play *play);
 bool event_write(FILE *out, const struct event *event);
 
-/* Reads a file. Returns false if it is wrong; then `error` says in which line and how, and the log is empty.
- */
+/* Reads a file. Returns false if a line is wrong; then `error` says which and how, and the log is empty. */
 bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_size);
 void event_log_free(struct event_log *log);
 

@@ -159,8 +159,7 @@ static bool covers(const struct lock_hold *hold, int64_t t_ns) {
     return !hold->possible && hold->from_ns <= t_ns && t_ns <= hold->to_ns;
 }
 
-/* Returns whether the writer and another client both believed that they held the lock at the time of the
- * write.
+/* Returns whether, at the time of the write, the writer and another client believed that they held the lock.
  */
 static bool is_double_write(const struct judgement *j, const struct lock_hold *hold,
                             const struct event *write) {

@@ -6,8 +6,7 @@
 #include "loadtest/lab/judge/lock_holds.h"
 
 enum {
-    /* A client is starved if it waited for more than so many times to live while nobody was granted the lock.
-     */
+    /* A client is starved if it waited for longer than this, and nobody was granted the lock meanwhile. */
     JUDGE_STARVED_TTLS = 6,
     /* With a queue a hand-over costs some six requests, whatever the number of waiters. If it costs more than
      * JUDGE_HERD_REQUESTS on average over at least JUDGE_HERD_HAND_OVERS, waiters ask in vain: a herd. */
@@ -69,8 +68,7 @@ struct judged_play {
     struct event verdict; /* the recorded one; if there is none, that of the judgement */
 };
 
-/* Each reads a file of events and judges it. Returns false, and the reason in `error`, if it cannot be read.
- */
+/* Each reads a file of events and judges it. Returns false, and the reason in `error`, if that fails. */
 bool judged_play_read(FILE *in, struct judged_play *play, char *error, size_t error_size);
 bool judged_play_read_file(const char *path, struct judged_play *play, char *error, size_t error_size);
 void judged_play_free(struct judged_play *play);

@@ -23,8 +23,7 @@ struct cast {
 /* Starts the shop's Redis under `name`. Clients send their fence if `fencing`. */
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing);
 
-/* Sets the lock of clients that start from now on. `format` makes its URL; the play's time to live is added.
- */
+/* Sets the lock of clients that start from now on: `format` makes its URL, plus the play's time to live. */
 __attribute__((format(printf, 2, 3))) void cast_set_lock(struct cast *cast, const char *format, ...);
 /* Sets a lock in the shop's Redis; `variant` is "", or an option of its URL. */
 void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms);
@@ -42,8 +41,7 @@ void cast_begin(struct cast *cast, int64_t units);
  * what it computed from that, and releases. */
 void cast_sell(struct client *client);
 
-/* `a` holds the lock. If `b` holds it as well, both read, and then both sell; otherwise `b` sells after `a`.
- */
+/* `a` holds the lock. If `b` holds it too, both read, and then both sell; otherwise `b` sells after `a`. */
 void cast_sell_beside(struct client *a, struct client *b);
 
 #endif

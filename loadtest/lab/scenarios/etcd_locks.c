@@ -1,5 +1,4 @@
-/* Wrong locks on etcd: the lock service of the server itself, up to 3.4, and one key that all waiters watch.
- */
+/* Wrong locks on etcd: the lock service of etcd itself, up to 3.4, and one key that all waiters watch. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/etcd_server.h"

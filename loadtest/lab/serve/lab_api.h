@@ -36,8 +36,7 @@ void lab_api_fail(struct lab_api_answer *answer, int status, const char *title, 
 /* Returns how large the body of a request may be, in bytes. */
 size_t lab_api_body_max(const char *path);
 
-/* Returns true, and the run in `id`, if the path asks for the event stream of a run; the run may not exist.
- */
+/* Returns true, and the run in `id`, if the path asks for the events of a run; the run may not exist. */
 bool lab_api_events_of(const char *path, char id[RUN_ID_SIZE]);
 
 #endif

@@ -1,5 +1,4 @@
-/* Run control: one run at a time, and what the threads of the server and the main thread hand to each other.
- */
+/* Run control: one run at a time, and what the server threads and the main thread hand to each other. */
 #include "loadtest/lab/serve/run_control.h"
 #include "test/harness.h"
 
