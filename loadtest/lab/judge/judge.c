@@ -159,8 +159,7 @@ static bool covers(const struct lock_hold *hold, int64_t t_ns) {
     return !hold->possible && hold->from_ns <= t_ns && t_ns <= hold->to_ns;
 }
 
-/* Returns whether, at the time of the write, the writer and another client believed that they held the lock.
- */
+/* Returns whether both the writer and another client believed in their hold when the write was accepted. */
 static bool is_double_write(const struct judgement *j, const struct lock_hold *hold,
                             const struct event *write) {
     for (size_t i = 0; i < j->holds.count && covers(hold, write->t_ns); i++) {
