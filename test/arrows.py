@@ -31,7 +31,7 @@ ORDER = {
     'service': 'rfc3339 log spelling systemd failpoint config http background/blocking_pool.h background/lock_name.h background/store_clock.h '
                'background/lock_switch.h background/mailbox.h metrics background/background.h background/store_health.h service.h worker.h '
                'service background api worker admin_token main',
-    'loadtest/lab': 'events judge draw stage scenarios programs play report run list render serve main',
+    'loadtest/lab': 'events judge draw stage scenarios play lesson_report commands.h run_command render_command serve main',
     'loadtest': 'options progress plan http judge report load main',
 }
 

@@ -2,10 +2,7 @@
 #include <string.h>
 
 #include "base/version.h"
-#include "loadtest/lab/list.h"
-#include "loadtest/lab/render.h"
-#include "loadtest/lab/run.h"
-#include "loadtest/lab/serve/serve.h"
+#include "loadtest/lab/commands.h"
 #include "loadtest/lab/stage/client_process.h"
 
 static const char help[] =
@@ -20,14 +17,14 @@ static const char help[] =
     "\n"
     "seckill-lab COMMAND --help says more.\n";
 
-/* `client` is for the lab itself: it starts its clients so. */
+/* `client` is for the lab itself, which starts its clients by this command. */
 static const struct {
     const char *name;
     int (*run)(char *const *argv);
-} commands[] = {{"list", list_main},
-                {"run", run_main},
-                {"render", render_main},
-                {"serve", serve_main},
+} commands[] = {{"list", list_command},
+                {"run", run_command},
+                {"render", render_command},
+                {"serve", serve_command},
                 {"client", client_process_main}};
 
 int main(int argc, char **argv) {

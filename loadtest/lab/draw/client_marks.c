@@ -1,18 +1,21 @@
-#include "loadtest/lab/draw/client_marks.h"
+/* Marks in the lanes of clients, and in the lane of faults. */
+#include "loadtest/lab/draw/marks.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/svg.h"
 
 enum { FADE_PX = 40 };
 
 static const char *key_of_grant(const struct canvas *canvas, uint64_t grant) {
-    const struct hold *hold = grant != 0 ? holds_of_grant(&canvas->judgement->holds, grant) : NULL;
-    return hold != NULL ? hold->key : NULL;
+    const struct lock_hold *hold = grant != 0 ? lock_holds_of_grant(&canvas->judgement->holds, grant) : NULL;
+    return hold ? hold->key : NULL;
 }
 
-static void ask(struct canvas *canvas, const struct lane *lane, struct label label, const char *text) {
+static void client_marks_ask(struct canvas *canvas, const struct lane *lane, struct label label,
+                             const char *text) {
     snprintf(label.text, sizeof label.text, "%.100s", text);
     label.away_px = label.away_px > 0 ? label.away_px : 3;
     if (lanes_is_thin(lane) && label.place == LABELS_BESIDE)
@@ -24,7 +27,7 @@ static void ask(struct canvas *canvas, const struct lane *lane, struct label lab
 
 void client_marks_wait(struct canvas *canvas, const struct event *sent) {
     const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, sent->who);
-    if (lane == NULL)
+    if (!lane)
         return;
     const struct canvas_row row = canvas_row(canvas, lane, sent->key);
     double left = canvas_x(canvas, sent->t_ns), right = canvas_end_x(canvas, sent);
@@ -36,14 +39,15 @@ void client_marks_wait(struct canvas *canvas, const struct event *sent) {
     canvas_end_mark(canvas);
     labels_take(&canvas->labels, left, y - 1, right, y + 1);
     if (right - left > 60 && !lanes_is_thin(lane) && row.height > 18)
-        ask(canvas, lane,
+        client_marks_ask(
+            canvas, lane,
             (struct label){
                 .class = "small", .place = LABELS_AT, .rank = CANVAS_PLAIN, .x = left + 4, .y = y - 7},
             "waits");
 }
 
 /* In as many words as there is room for. */
-static void name_belief(struct canvas *canvas, const struct hold *hold, const struct event *granted,
+static void name_belief(struct canvas *canvas, const struct lock_hold *hold, const struct event *granted,
                         const struct canvas_row *row, double width) {
     char texts[4][80];
     const char *key = canvas->lanes.key_count > 1 ? hold->key : "the lock";
@@ -77,19 +81,19 @@ static void draw_after(struct canvas *canvas, const struct lane *lane, const str
     canvas_bar(canvas, "beyond", lane->number, until, row->top + margin, last, row->height - 2 * margin);
     svg_line(canvas->out, "tick", until, row->top - 3, until, row->top + row->height + 3);
     if (!lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = "small",
-                           .place = LABELS_AT,
-                           .rank = CANVAS_PLAIN,
-                           .x = until + 3,
-                           .y = row->top - 1},
-            "lease over");
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = "small",
+                                        .place = LABELS_AT,
+                                        .rank = CANVAS_PLAIN,
+                                        .x = until + 3,
+                                        .y = row->top - 1},
+                         "lease over");
 }
 
-void client_marks_hold(struct canvas *canvas, const struct hold *hold) {
+void client_marks_hold(struct canvas *canvas, const struct lock_hold *hold) {
     const struct event *granted = &canvas->log->events[hold->begun_n - 1];
     const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, hold->who);
-    if (lane == NULL)
+    if (!lane)
         return;
     const struct canvas_row row = canvas_row(canvas, lane, hold->key);
     double left = canvas_x(canvas, hold->from_ns), right = canvas_x(canvas, hold->to_ns);
@@ -109,19 +113,20 @@ void client_marks_hold(struct canvas *canvas, const struct hold *hold) {
         draw_after(canvas, lane, &row, until, last);
     canvas_end_mark(canvas);
     if (hold->possible && !lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = "small",
-                           .place = LABELS_AT,
-                           .rank = CANVAS_BAR,
-                           .x = left + 6,
-                           .y = row.top + row.height / 2 - 4},
-            "perhaps it holds the lock");
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = "small",
+                                        .place = LABELS_AT,
+                                        .rank = CANVAS_BAR,
+                                        .x = left + 6,
+                                        .y = row.top + row.height / 2 - 4},
+                         "perhaps it holds the lock");
 }
 
-void client_marks_pause(struct canvas *canvas, const struct event *paused) {
+/* holder.paused, in the lanes of the target, which may be a server; within the mark of the fault. */
+static void client_marks_pause(struct canvas *canvas, const struct event *paused) {
     const struct lane *lane = canvas_client(canvas, paused->target);
     double left = canvas_x(canvas, paused->t_ns), right = canvas_end_x(canvas, paused);
-    if (lane != NULL)
+    if (lane)
         canvas_bar(canvas, "pause", -1, left, lane->top_px + 1, right, lane->height_px - 2);
     for (int i = 0; i < canvas->lanes.count; i++) {
         const struct lane *server = &canvas->lanes.lanes[i];
@@ -167,7 +172,7 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
     bool accepted = write->kind == EVENT_WRITE_ACCEPTED, unknown = write->kind == EVENT_WRITE_UNKNOWN;
     char text[80];
     canvas_begin_mark(canvas, write);
-    if (stock != NULL && !unknown)
+    if (stock && !unknown)
         svg_line(canvas->out, lanes_is_thin(lane) ? "drop faint" : "drop", x, y + radius, x,
                  stock->top_px + (accepted ? stock->height_px / 2 : 0));
     double room = canvas->labels.right_px - x;
@@ -184,15 +189,15 @@ static void draw_write(struct canvas *canvas, const struct event *write, const s
         return;
     bool common = accepted || strcmp(text, "sold-out") == 0; /* in a crowd that is nothing special */
     if (!common || !lanes_is_thin(lane))
-        ask(canvas, lane,
-            (struct label){.class = accepted ? "small name" : "small bad",
-                           .bold = true,
-                           .place = LABELS_BESIDE,
-                           .rank = common ? CANVAS_PLAIN : CANVAS_FAULT,
-                           .x = x,
-                           .y = y,
-                           .away_px = radius},
-            text);
+        client_marks_ask(canvas, lane,
+                         (struct label){.class = accepted ? "small name" : "small bad",
+                                        .bold = true,
+                                        .place = LABELS_BESIDE,
+                                        .rank = common ? CANVAS_PLAIN : CANVAS_FAULT,
+                                        .x = x,
+                                        .y = y,
+                                        .away_px = radius},
+                         text);
 }
 
 /* What a client hears, as a line across its lane. NULL: the kind has none. */
@@ -214,7 +219,8 @@ static void draw_tick(struct canvas *canvas, const struct event *event, const st
     svg_line(canvas->out, "cross", x, row.top - 1, x, row.top + row.height + 1);
     canvas_end_mark(canvas);
     labels_take(&canvas->labels, x - 1, row.top - 1, x + 1, row.top + row.height + 1);
-    ask(canvas, lane,
+    client_marks_ask(
+        canvas, lane,
         (struct label){
             .class = "small bad", .bold = true, .place = LABELS_BESIDE, .rank = CANVAS_FAULT, .x = x, .y = y},
         tick_text(event->kind));
@@ -237,19 +243,19 @@ static void draw_note(struct canvas *canvas, const struct event *event, const st
     svg_circle(canvas->out, "dot", x, y, radius);
     canvas_end_mark(canvas);
     labels_take_mark(&canvas->labels, x, y, radius);
-    ask(canvas, lane,
-        (struct label){.class = "small",
-                       .place = LABELS_BESIDE,
-                       .rank = CANVAS_EXTRA,
-                       .x = x,
-                       .y = y,
-                       .away_px = radius},
-        event->text);
+    client_marks_ask(canvas, lane,
+                     (struct label){.class = "small",
+                                    .place = LABELS_BESIDE,
+                                    .rank = CANVAS_EXTRA,
+                                    .x = x,
+                                    .y = y,
+                                    .away_px = radius},
+                     event->text);
 }
 
 void client_marks_moment(struct canvas *canvas, const struct event *event) {
     const struct lane *lane = lanes_of(&canvas->lanes, LANE_CLIENT, event->who);
-    if (lane == NULL)
+    if (!lane)
         return;
     switch (event->kind) {
     case EVENT_WRITE_ACCEPTED:
@@ -258,8 +264,103 @@ void client_marks_moment(struct canvas *canvas, const struct event *event) {
     case EVENT_RENEW_OK: draw_renewal(canvas, event, lane); break;
     case EVENT_NOTE: draw_note(canvas, event, lane); break;
     default:
-        if (tick_text(event->kind) != NULL)
+        if (tick_text(event->kind))
             draw_tick(canvas, event, lane);
         break;
+    }
+}
+
+/* ---- faults ---- */
+
+enum { BAR_PX = 18, SPACE_PX = 12 };
+
+/* A bar with its text in it or behind it, or before it at the right edge. */
+struct fault {
+    const struct event *start;
+    double left, right; /* of the bar */
+    double text_left, text_width;
+    int row;
+    char text[LABELS_TEXT];
+};
+
+static void fault_measure(const struct canvas *canvas, const struct event *start, struct fault *fault) {
+    double most = canvas->labels.right_px - canvas->labels.left_px - 40;
+    char what[DESCRIBE_SIZE];
+    fault->start = start;
+    fault->left = canvas_x(canvas, start->t_ns);
+    fault->right = canvas_end_x(canvas, start);
+    fault->right = fault->right > fault->left + 3 ? fault->right : fault->left + 3;
+    describe_event(start, what);
+    snprintf(fault->text, sizeof fault->text, "%.115s", what);
+    svg_text_fit(fault->text, 12, true, most);
+    fault->text_width = svg_text_width(fault->text, 12, true);
+    if (fault->text_width < fault->right - fault->left - 16)
+        fault->text_left = fault->left + 8;
+    else if (fault->right + 6 + fault->text_width < canvas->labels.right_px - 4)
+        fault->text_left = fault->right + 6;
+    else
+        fault->text_left = fault->left - 6 - fault->text_width;
+}
+
+/* The row whose last mark ends first, if none is free. Rows are filled from the top. */
+static int take_row(double taken_px[FAULT_MARKS_ROWS], const struct fault *fault) {
+    double text_right = fault->text_left + fault->text_width;
+    double begin = fault->text_left < fault->left ? fault->text_left : fault->left;
+    int row = 0;
+    for (int i = FAULT_MARKS_ROWS - 1; i > 0; i--)
+        row = taken_px[i] < taken_px[row] ? i : row;
+    for (int i = FAULT_MARKS_ROWS - 1; i >= 0; i--)
+        row = taken_px[i] <= begin ? i : row;
+    taken_px[row] = SPACE_PX + (text_right > fault->right ? text_right : fault->right);
+    return row;
+}
+
+/* The next fault that is shown; false: there is none. */
+static bool next_fault(const struct canvas *canvas, size_t *at, double taken_px[FAULT_MARKS_ROWS],
+                       struct fault *fault) {
+    for (; *at < canvas->log->count; (*at)++) {
+        const struct event *event = &canvas->log->events[*at];
+        if ((event->kind != EVENT_FAULT_START && event->kind != EVENT_HOLDER_PAUSED) ||
+            !canvas_shows(canvas, event))
+            continue;
+        fault_measure(canvas, event, fault);
+        fault->row = take_row(taken_px, fault);
+        (*at)++;
+        return true;
+    }
+    return false;
+}
+
+int fault_marks_rows(const struct canvas *canvas) {
+    double taken_px[FAULT_MARKS_ROWS] = {0};
+    struct fault fault;
+    int rows = 1;
+    for (size_t at = 0; next_fault(canvas, &at, taken_px, &fault);)
+        rows = fault.row + 1 > rows ? fault.row + 1 : rows;
+    return rows;
+}
+
+void fault_marks_draw(struct canvas *canvas) {
+    const struct lane *lane = lanes_of(&canvas->lanes, LANE_FAULT, "");
+    double taken_px[FAULT_MARKS_ROWS] = {0};
+    struct fault fault;
+    if (!lane)
+        return;
+    for (size_t at = 0; next_fault(canvas, &at, taken_px, &fault);) {
+        double top = lane->top_px + 6 + fault.row * LANES_FAULT_ROW_PX;
+        bool inside = fault.text_left > fault.left && fault.text_left < fault.right;
+        canvas_begin_mark(canvas, fault.start);
+        if (fault.start->kind == EVENT_HOLDER_PAUSED)
+            client_marks_pause(canvas, fault.start);
+        canvas_bar(canvas, "fault", -1, fault.left, top, fault.right, BAR_PX);
+        canvas_end_mark(canvas);
+        struct label label = {.class = inside ? "on-bar" : "small name",
+                              .bold = true,
+                              .place = LABELS_AT,
+                              .rank = CANVAS_FAULT,
+                              .x = fault.text_left,
+                              .y = top + 13};
+        snprintf(label.text, sizeof label.text, "%s", fault.text);
+        labels_ask(&canvas->labels, &label);
     }
 }

@@ -6,16 +6,66 @@
 
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/document.h"
-#include "loadtest/lab/draw/rows.h"
-#include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
+
+/* ---- the table of events ---- */
+
+/* Returns whether the table has this event: it is drawn, or it is evidence. */
+static bool rows_has(const struct judged_play *play, const struct view_play *view,
+                     const struct event *event) {
+    if (view->shown[event - play->log.events])
+        return true;
+    for (int i = 0; i < EVENT_EVIDENCE && play->verdict.evidence[i] != 0; i++) {
+        if (play->verdict.evidence[i] == event->n)
+            return true;
+    }
+    return false;
+}
+
+static void write_row(FILE *out, const struct event_log *log, const struct event *event) {
+    char id[32], what[DESCRIBE_SIZE];
+    describe_id(log, event->n, id);
+    describe_event(event, what);
+    fprintf(out,
+            "<tr id=\"row-%s\"><th scope=\"row\" class=\"number\">%" PRIu64
+            "</th><td class=\"number\">%.3f</td><td>",
+            id, event->n, (double)event->t_ns / 1e6);
+    svg_escape(out, event->who);
+    fputs("</td><td>", out);
+    svg_escape(out, what);
+    fputs("</td></tr>\n", out);
+}
+
+/* Draws the events of a play as a table. If some are left out, the table says which file has them. */
+static void rows_draw(FILE *out, const struct judged_play *play, const struct view_play *view) {
+    const struct event_log *log = &play->log;
+    char all[32], left_out[32];
+    describe_count(log->count, all);
+    describe_count(view->left_out, left_out);
+    fprintf(out, "<details><summary>The events of the %s play (%s)</summary>\n", log->play.play, all);
+    if (view->left_out > 0)
+        fprintf(out,
+                "<p>%s of them are not here: these are the ones that are drawn. All are in "
+                "<code>events.%s.jsonl</code>.</p>\n",
+                left_out, log->play.play);
+    fprintf(out,
+            "<div class=\"wide\"><table><caption>What happened in the %s play</caption>\n<thead><tr>"
+            "<th scope=\"col\" class=\"number\">n</th><th scope=\"col\" class=\"number\">ms</th>"
+            "<th scope=\"col\">who</th><th scope=\"col\">what</th></tr></thead>\n<tbody>\n",
+            log->play.play);
+    for (size_t i = 0; i < log->count; i++) {
+        if (rows_has(play, view, &log->events[i]))
+            write_row(out, log, &log->events[i]);
+    }
+    fputs("</tbody></table></div></details>\n", out);
+}
+
+/* ---- verdicts ---- */
 
 static bool is_fixed(const struct judged_play *played) {
     return strcmp(played->log.play.play, "fixed") == 0;
 }
-
-/* ---- verdicts ---- */
 
 /* To the mark of the event; if it has none, to its row in the table. */
 static void write_evidence(FILE *out, const struct judged_play *played, const struct view_play *view,
@@ -32,7 +82,7 @@ static void write_evidence(FILE *out, const struct judged_play *played, const st
         describe_id(&played->log, evidence[i], mark);
         describe_whole(event, what);
         snprintf(id, sizeof id, " id=\"%s\"", mark);
-        if (strstr(picture, id) != NULL)
+        if (strstr(picture, id))
             fprintf(out, "<li><a href=\"#%s\">event %" PRIu64 "</a>: ", mark, event->n);
         else if (rows_has(played, view, event))
             fprintf(out, "<li><a href=\"#row-%s\">event %" PRIu64 "</a>: ", mark, event->n);
@@ -82,7 +132,7 @@ static void write_verdict(FILE *out, const struct judged_play *played, const str
 /* ---- the rest ---- */
 
 static void write_part(FILE *out, const char *head, const char *text, const char *class) {
-    if (text == NULL || *text == '\0')
+    if (!text || *text == '\0')
         return;
     fprintf(out, "<section class=\"%s\"><h2>%s</h2>\n", class, head);
     document_paragraphs(out, text);
@@ -113,11 +163,11 @@ static void write_steps(FILE *out, const struct judged_play plays[], int count) 
 }
 
 static void write_question(FILE *out, const struct report_text *text) {
-    if (text->question == NULL)
+    if (!text->question)
         return;
     fputs("<section class=\"ask\"><h2>What will happen?</h2>\n", out);
     document_paragraphs(out, text->question);
-    if (text->answers[0] != NULL) {
+    if (text->answers[0]) {
         fputs("<ol>\n", out);
         for (int i = 0; i < REPORT_ANSWERS; i++) {
             document_element(out, "li", "", text->answers[i]);
@@ -131,15 +181,15 @@ static void write_question(FILE *out, const struct report_text *text) {
 }
 
 static void write_code(FILE *out, const struct report_text *text) {
-    if (text->broken_code == NULL && text->fixed_code == NULL)
+    if (!text->broken_code && !text->fixed_code)
         return;
     fputs("<section><h2>The code</h2>\n<div class=\"pair\">\n", out);
-    if (text->broken_code != NULL) {
+    if (text->broken_code) {
         fputs("<div><h3>Broken</h3>\n", out);
         document_code(out, text->broken_code, text->broken_lines, "here it goes wrong");
         fputs("</div>\n", out);
     }
-    if (text->fixed_code != NULL) {
+    if (text->fixed_code) {
         fputs("<div><h3>Fixed</h3>\n", out);
         document_code(out, text->fixed_code, text->fixed_lines, "this mends it");
         fputs("</div>\n", out);
@@ -158,8 +208,8 @@ static void write_command(FILE *out, const struct event_play *play) {
 static void write_report(FILE *out, const struct judged_play plays[], int count, const struct view *view,
                          const struct report_text *text, const char *picture) {
     const char *name = plays[0].log.play.scenario;
-    document_begin(out, text->title != NULL ? text->title : name);
-    document_element(out, "h1", "", text->title != NULL ? text->title : name);
+    document_begin(out, text->title ? text->title : name);
+    document_element(out, "h1", "", text->title ? text->title : name);
     document_element(out, "p", "class=\"about\"", name);
     fputc('\n', out);
     write_question(out, text);
@@ -178,7 +228,7 @@ static void write_report(FILE *out, const struct judged_play plays[], int count,
     for (int i = 0; i < count; i++)
         rows_draw(out, &plays[i], &view->plays[i]);
     fputs("</section>\n", out);
-    if (text->title != NULL)
+    if (text->title)
         write_command(out, &plays[0].log.play);
     document_end(out);
 }
@@ -189,10 +239,10 @@ bool html_draw(FILE *out, const struct judged_play plays[], int count, const str
     size_t size = 0;
     struct view view;
     FILE *drawn = open_memstream(&picture, &size);
-    bool good = drawn != NULL && timeline_draw(drawn, plays, count);
-    good = drawn != NULL && fclose(drawn) == 0 && good;
+    bool good = drawn && timeline_draw(drawn, plays, count);
+    good = drawn && fclose(drawn) == 0 && good;
     if (good && (good = view_make(&view, plays, count))) {
-        write_report(out, plays, count, &view, text != NULL ? text : &none, picture);
+        write_report(out, plays, count, &view, text ? text : &none, picture);
         view_free(&view);
     }
     free(picture);

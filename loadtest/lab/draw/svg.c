@@ -152,9 +152,9 @@ double svg_text_width(const char *text, double size_px, bool bold) {
         char c = *text;
         if (((unsigned char)c & 0xc0) == 0x80) /* the rest of a character */
             continue;
-        if (strchr("ijl.,:;|!'()[]It f-r/", c) != NULL)
+        if (strchr("ijl.,:;|!'()[]It f-r/", c))
             width += 0.33;
-        else if (strchr("mwMW%@", c) != NULL)
+        else if (strchr("mwMW%@", c))
             width += 0.86;
         else
             width += isupper((unsigned char)c) ? 0.69 : 0.56;

@@ -34,8 +34,8 @@ enum member_bit {
     VERDICT = 1 << 16,
     REQUESTS = 1 << 17,
     CROWD = 1 << 18,
-    OPTIONAL = REQUESTS,                          /* left out where it is 0 */
-    COUNTS = QUANTITY | STOCK | REQUESTS | CROWD, /* are added up */
+    OPTIONAL = REQUESTS,                          /* not written where it is 0 */
+    COUNTS = QUANTITY | STOCK | REQUESTS | CROWD, /* numbers that the judge adds up */
 };
 
 static const struct member {
@@ -121,18 +121,19 @@ const char *event_kind_name(enum event_kind kind) {
 
 /* ---- writing ---- */
 
-/* Takes `line` over; NULL: there was no memory for it. */
-static bool write_line(FILE *out, json_t *line) {
-    bool good = line != NULL && json_dumpf(line, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF &&
-                fflush(out) == 0;
+/* Consumes `line`; NULL: out of memory. */
+static bool event_write_line(FILE *out, json_t *line) {
+    bool good =
+        line && json_dumpf(line, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF && fflush(out) == 0;
     json_decref(line);
     return good;
 }
 
 bool event_play_write(FILE *out, const struct event_play *play) {
-    return write_line(out, json_pack("{s:s, s:s, s:s, s:I, s:s, s:O, s:I}", "format", FORMAT, "scenario",
-                                     play->scenario, "play", play->play, "seed", play->seed, "clock",
-                                     "monotonic", "servers", play->servers, "ttl_ms", play->ttl_ms));
+    return event_write_line(out,
+                            json_pack("{s:s, s:s, s:s, s:I, s:s, s:O, s:I}", "format", FORMAT, "scenario",
+                                      play->scenario, "play", play->play, "seed", play->seed, "clock",
+                                      "monotonic", "servers", play->servers, "ttl_ms", play->ttl_ms));
 }
 
 static bool is_left_out(const struct event *event, const struct member *member) {
@@ -161,19 +162,20 @@ bool event_write(FILE *out, const struct event *event) {
     }
     if (event->cause != 0)
         json_object_set_new(line, "cause", json_integer((json_int_t)event->cause));
-    return write_line(out, line);
+    return event_write_line(out, line);
 }
 
 /* ---- reading ---- */
 
 struct reader {
     struct event_log *log;
-    size_t number; /* of the line */
+    size_t number; /* of the line, from 1 */
     char *error;
     size_t error_size;
 };
 
-__attribute__((format(printf, 2, 3))) static bool fail(const struct reader *r, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool event_fail(const struct reader *r, const char *format,
+                                                             ...) {
     char what[200];
     va_list arguments;
     va_start(arguments, format);
@@ -183,35 +185,35 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct reader *r, c
     return false;
 }
 
-/* Differences of such numbers fit into 64 bits, and sums of many counts. */
-static bool read_number(json_t *json, int64_t *number) {
+/* Accepts only numbers whose differences fit into 64 bits. */
+static bool event_read_number(json_t *json, int64_t *number) {
     *number = json_integer_value(json);
     return json_is_integer(json) && *number >= -NUMBER_MAX && *number <= NUMBER_MAX;
 }
 
-static bool read_number_of(const struct member *member, json_t *json, int64_t *number) {
-    bool good = read_number(json, number);
-    if (member->bit == FENCE) /* of any size */
+static bool event_read_number_of(const struct member *member, json_t *json, int64_t *number) {
+    bool good = event_read_number(json, number);
+    if (member->bit == FENCE) /* may have any size */
         return json_is_integer(json);
     if (member->bit == REQUESTS && *number < 0)
         return false;
     return good && (!(member->bit & COUNTS) || (*number >= -COUNT_MAX && *number <= COUNT_MAX));
 }
 
-static bool read_play(const struct reader *r, json_t *line) {
+static bool event_read_play(const struct reader *r, json_t *line) {
     struct event_play *play = &r->log->play;
     const char *format = json_string_value(json_object_get(line, "format"));
-    if (format == NULL || strcmp(format, FORMAT) != 0)
-        return fail(r, "it does not begin with \"format\":\"" FORMAT "\": this is no file of events");
+    if (!format || strcmp(format, FORMAT) != 0)
+        return event_fail(r, "it does not begin with \"format\":\"" FORMAT "\": this is no file of events");
     json_error_t error;
-    if (!read_number(json_object_get(line, "ttl_ms"), &play->ttl_ms) || play->ttl_ms < 0 ||
+    if (!event_read_number(json_object_get(line, "ttl_ms"), &play->ttl_ms) || play->ttl_ms < 0 ||
         play->ttl_ms > 86400000)
-        return fail(r, "\"ttl_ms\" is not a number of milliseconds, at most a day");
+        return event_fail(r, "\"ttl_ms\" is not a number of milliseconds, at most a day");
     if (json_unpack_ex(line, &error, 0, "{s:s, s:s, s:I, s:o}", "scenario", &play->scenario, "play",
                        &play->play, "seed", &play->seed, "servers", &play->servers) != 0)
-        return fail(r, "%s", error.text);
+        return event_fail(r, "%s", error.text);
     if (strcmp(play->play, "broken") != 0 && strcmp(play->play, "fixed") != 0)
-        return fail(r, "\"play\" is neither broken nor fixed");
+        return event_fail(r, "\"play\" is neither broken nor fixed");
     return true;
 }
 
@@ -222,24 +224,24 @@ static bool read_evidence(json_t *json, uint64_t *evidence) {
     return json_is_array(json) && count <= EVENT_EVIDENCE;
 }
 
-static bool read_member(const struct reader *r, json_t *line, const struct member *member,
-                        struct event *event) {
+static bool event_read_member(const struct reader *r, json_t *line, const struct member *member,
+                              struct event *event) {
     json_t *json = json_object_get(line, member->name);
     void *value = (char *)event + member->offset;
     bool good = false;
-    if (json == NULL && (member->bit & OPTIONAL))
+    if (!json && (member->bit & OPTIONAL))
         return true;
     switch (member->type) {
-    case NUMBER: good = read_number_of(member, json, value); break;
-    case TEXT: good = (*(const char **)value = json_string_value(json)) != NULL; break;
+    case NUMBER: good = event_read_number_of(member, json, value); break;
+    case TEXT: good = (*(const char **)value = json_string_value(json)); break;
     case NUMBERS: good = read_evidence(json, value); break;
     }
     return good ||
-           fail(r, "\"%s\" is missing, or is not what a %s has", member->name, kinds[event->kind].name);
+           event_fail(r, "\"%s\" is missing, or is not what a %s has", member->name, kinds[event->kind].name);
 }
 
 static bool read_kind(const char *name, enum event_kind *kind) {
-    for (int i = 0; name != NULL && i < EVENT_KINDS; i++) {
+    for (int i = 0; name && i < EVENT_KINDS; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
             *kind = (enum event_kind)i;
             return true;
@@ -253,38 +255,38 @@ static bool read_event(const struct reader *r, json_t *line, struct event *event
     json_t *cause = json_object_get(line, "cause");
     int64_t n, cause_n = 0;
     if (log->count > 0 && log->events[log->count - 1].kind == EVENT_VERDICT)
-        return fail(r, "it is behind the verdict, which is the last line");
-    if (!read_number(json_object_get(line, "n"), &n) || n != (int64_t)log->count + 1)
-        return fail(r, "\"n\" is not %zu: the lines are counted from 1", log->count + 1);
-    if (!read_number(json_object_get(line, "t"), &event->t_ns) || event->t_ns < 0)
-        return fail(r, "\"t\" is no number of nanoseconds");
-    if ((event->who = json_string_value(json_object_get(line, "who"))) == NULL)
-        return fail(r, "\"who\" is missing");
+        return event_fail(r, "it is behind the verdict, which is the last line");
+    if (!event_read_number(json_object_get(line, "n"), &n) || n != (int64_t)log->count + 1)
+        return event_fail(r, "\"n\" is not %zu: the lines are counted from 1", log->count + 1);
+    if (!event_read_number(json_object_get(line, "t"), &event->t_ns) || event->t_ns < 0)
+        return event_fail(r, "\"t\" is no number of nanoseconds");
+    if (!(event->who = json_string_value(json_object_get(line, "who"))))
+        return event_fail(r, "\"who\" is missing");
     if (!read_kind(json_string_value(json_object_get(line, "ev")), &event->kind))
-        return fail(r, "\"ev\" is missing, or there is no such event");
-    if (cause != NULL && (!read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
-        return fail(r, "\"cause\" is not an earlier event");
+        return event_fail(r, "\"ev\" is missing, or there is no such event");
+    if (cause && (!event_read_number(cause, &cause_n) || cause_n < 1 || cause_n >= n))
+        return event_fail(r, "\"cause\" is not an earlier event");
     event->n = (uint64_t)n;
     event->cause = (uint64_t)cause_n;
     for (const struct member *member = members; member < members + MEMBERS; member++) {
-        if ((kinds[event->kind].members & member->bit) && !read_member(r, line, member, event))
+        if ((kinds[event->kind].members & member->bit) && !event_read_member(r, line, member, event))
             return false;
     }
     return true;
 }
 
-/* Takes `line` over. */
+/* Consumes `line`. */
 static bool add_line(const struct reader *r, json_t *line) {
     struct event_log *log = r->log;
     if (json_array_append_new(log->lines, line) != 0)
-        return fail(r, "no memory");
+        return event_fail(r, "no memory");
     if (r->number == 1)
-        return read_play(r, line);
+        return event_read_play(r, line);
     struct event *events = log->events;
     if ((log->count & (log->count - 1)) == 0) /* full: it grows by doubling */
         events = reallocarray(events, log->count > 0 ? 2 * log->count : 1, sizeof *events);
-    if (events == NULL)
-        return fail(r, "no memory");
+    if (!events)
+        return event_fail(r, "no memory");
     log->events = events;
     memset(&events[log->count], 0, sizeof *events);
     if (!read_event(r, line, &events[log->count]))
@@ -304,12 +306,12 @@ bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_s
         json_error_t wrong;
         r.number++;
         json_t *line = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &wrong);
-        good = line != NULL ? add_line(&r, line) : fail(&r, "%s", wrong.text);
+        good = line ? add_line(&r, line) : event_fail(&r, "%s", wrong.text);
     }
     free(text);
     if (good && r.number == 0) {
         r.number = 1;
-        good = fail(&r, "the file is empty");
+        good = event_fail(&r, "the file is empty");
     }
     if (!good)
         event_log_free(log);

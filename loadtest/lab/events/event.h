@@ -54,21 +54,21 @@ struct event {
     int64_t t_ns; /* since the play began */
     enum event_kind kind;
     const char *who;
-    uint64_t cause; /* the event that led here; 0: none */
-    uint64_t op;    /* ties a request to its answer; 0: nothing */
+    uint64_t cause; /* the event that led to this one; 0: none */
+    uint64_t op;    /* ties a request to its answer; 0: none */
     uint64_t grant; /* 0: none */
     uint64_t fence;
     int64_t until_ns; /* the grant's deadline */
-    int64_t requests; /* to the store, that an acquire cost from its request to this answer; 0: not known */
+    int64_t requests; /* to the store, between acquire.sent and this answer; 0: not known */
     int64_t quantity, initial, available, sold, jump_ms;
-    /* Of a crowd that buys, so far; the speed and the latencies since its last such event: */
+    /* sale.crowd: the totals so far, and speed and latencies since the last such event. */
     int64_t accepted, rejected, unknown, per_second, p50_us, p99_us;
     const char *key, *item;
     const char *reason;                /* of a refused write */
     const char *what, *target;         /* of a fault or a pause */
     const char *server, *owner, *role; /* owner "": nobody */
     const char *text;
-    /* Of the verdict: */
+    /* The verdict. */
     const char *outcome, *sentence;
     int64_t overlap_ms, oversold, double_writes, refused_stale;
     uint64_t evidence[EVENT_EVIDENCE]; /* the `n` of events; ends with a 0, or is full */
@@ -84,16 +84,16 @@ struct event_play {
 
 struct event_log {
     struct event_play play;
-    struct event *events; /* in the order of the file, which is that of `n`; times may differ a little */
+    struct event *events; /* in the order of the file, which is that of `n`; times may go back a little */
     size_t count;
     struct json_t *lines; /* of jansson; owns all texts */
 };
 
-/* Writes one line and flushes it. False: it could not be written. */
+/* Each writes one line and flushes it. Returns false if it could not be written. */
 bool event_play_write(FILE *out, const struct event_play *play);
 bool event_write(FILE *out, const struct event *event);
 
-/* Reads a file. False: `error` says in which line it is wrong, and how; the log is empty. */
+/* Reads a file. Returns false if a line is wrong; then `error` says which and how, and the log is empty. */
 bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_size);
 void event_log_free(struct event_log *log);
 

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
-/* Between the steps of two buyers, and of a holder that sells: so one sees which comes first. */
-enum { STEP_MS = 10, WORK_MS = 60, BESIDE_MS = 150 };
+#include "loadtest/lab/stage/etcd_server.h"
+
+/* How long a holder works between its read and its write: long enough that a picture shows the order. */
+enum { WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
@@ -17,13 +19,22 @@ void cast_set_lock(struct cast *cast, const char *format, ...) {
     vsnprintf(cast->url, sizeof cast->url, format, arguments);
     va_end(arguments);
     size_t length = strlen(cast->url);
-    snprintf(cast->url + length, sizeof cast->url - length, "%cttl=%lld",
-             strchr(cast->url, '?') != NULL ? '&' : '?', (long long)stage_ttl_ms(cast->stage));
+    snprintf(cast->url + length, sizeof cast->url - length, "%cttl=%lld", strchr(cast->url, '?') ? '&' : '?',
+             (long long)stage_ttl_ms(cast->stage));
 }
 
 void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms) {
     snprintf(cast->url, sizeof cast->url, "redis://127.0.0.1:%d?ttl=%lld%s%s", cast->shop->port,
              (long long)ttl_ms, *variant != '\0' ? "&" : "", variant);
+}
+
+struct server *cast_start_etcd(struct cast *cast, const char *options) {
+    struct server *etcd;
+    char url[ETCD_SERVER_URL_SIZE];
+    etcd_server_start(cast->stage, "etcd", 1, &etcd);
+    etcd_server_url(url, &etcd, 1);
+    cast_set_lock(cast, "%s%s", url, options);
+    return etcd;
 }
 
 struct client *cast_client(struct cast *cast, const char *name) {
@@ -61,19 +72,4 @@ void cast_sell_beside(struct client *a, struct client *b) {
         client_release(b);
     else
         cast_sell(b);
-}
-
-void cast_two_buyers(struct cast *cast, enum stock_way way) {
-    snprintf(cast->url, sizeof cast->url, "none:");
-    struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
-    cast_begin(cast, 1);
-    stage_until(cast->stage, STEP_MS + stage_random(cast->stage, 0, STEP_MS));
-    client_read_stock(a, CAST_ITEM);
-    stage_pause(cast->stage, STEP_MS);
-    client_read_stock(b, CAST_ITEM);
-    stage_pause(cast->stage, STEP_MS);
-    client_sell(a, CAST_ITEM, way, NULL);
-    stage_pause(cast->stage, STEP_MS);
-    client_sell(b, CAST_ITEM, way, NULL);
-    stage_pause(cast->stage, STEP_MS);
 }

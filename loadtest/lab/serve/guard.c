@@ -9,18 +9,17 @@
 
 enum { NAME_SIZE = 64 };
 
-static struct guard_refusal refuse(int status, const char *title, const char *detail) {
+static struct guard_refusal guard_refuse(int status, const char *title, const char *detail) {
     return (struct guard_refusal){.status = status, .title = title, .detail = detail};
 }
 
-/* A name can be pointed at any address, an address cannot. */
-static bool is_ours(const struct guard *guard, const char *text) {
+/* Accepts addresses and "localhost", since DNS can point any other name at this address. */
+static bool is_own_host(const struct guard *guard, const char *text) {
     char name[NAME_SIZE];
     struct host host;
     struct in_addr v4;
     struct in6_addr v6;
-    if (host_read(&host, text, strlen(text), 80) != NULL || host.port != guard->port ||
-        host.length >= sizeof name)
+    if (host_read(&host, text, strlen(text), 80) || host.port != guard->port || host.length >= sizeof name)
         return false;
     snprintf(name, sizeof name, "%.*s", (int)host.length, host.name);
     if (strcasecmp(name, "localhost") == 0)
@@ -33,21 +32,21 @@ static bool is_ours(const struct guard *guard, const char *text) {
 static bool is_same_origin(const struct guard_request *request) {
     static const char scheme[] = "http://";
     size_t length = sizeof scheme - 1;
-    return request->origin != NULL && strncmp(request->origin, scheme, length) == 0 &&
+    return request->origin && strncmp(request->origin, scheme, length) == 0 &&
            strcasecmp(request->origin + length, request->host) == 0;
 }
 
 static bool is_json(const char *type) {
     static const char json[] = "application/json";
     size_t length = sizeof json - 1;
-    return type != NULL && strncasecmp(type, json, length) == 0 &&
+    return type && strncasecmp(type, json, length) == 0 &&
            (type[length] == '\0' || type[length] == ';' || type[length] == ' ');
 }
 
-/* In a time that does not tell where they differ. */
+/* Compares in constant time. */
 static bool is_token(const struct guard *guard, const char *token) {
     unsigned char differs = 0;
-    if (token == NULL || strlen(token) != strlen(guard->token))
+    if (!token || strlen(token) != strlen(guard->token))
         return false;
     for (size_t i = 0; token[i] != '\0'; i++)
         differs |= (unsigned char)(token[i] ^ guard->token[i]);
@@ -58,27 +57,27 @@ static const struct guard_refusal none = {.status = 0};
 
 static struct guard_refusal check_change(const struct guard *guard, const struct guard_request *request) {
     if (!is_same_origin(request))
-        return refuse(403, "another page asks",
-                      "Only the lab's own page may do this: its Origin is missing "
-                      "or another one.");
+        return guard_refuse(403, "another page asks",
+                            "Only the lab's own page may do this: its Origin is missing or another one.");
     if (!is_json(request->content_type))
-        return refuse(415, "not JSON", "Send the body as Content-Type: application/json.");
+        return guard_refuse(415, "not JSON", "Send the body as Content-Type: application/json.");
     if (!is_token(guard, request->token))
-        return refuse(403, "no token",
-                      "Send the token of GET /api/lab as X-Lab-Token. If the lab was started "
-                      "anew, load the page again.");
+        return guard_refuse(403, "no token",
+                            "Send the token of GET /api/lab as X-Lab-Token. If the lab was started "
+                            "anew, load the page again.");
     return none;
 }
 
 struct guard_refusal guard_check(const struct guard *guard, const struct guard_request *request) {
     bool reads = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
-    if (request->host == NULL || !is_ours(guard, request->host))
-        return refuse(403, "another host", "Open the lab by the address that it printed when it started.");
+    if (!request->host || !is_own_host(guard, request->host))
+        return guard_refuse(403, "another host",
+                            "Open the lab by the address that it printed when it started.");
     if (!reads && strcmp(request->method, "POST") != 0)
-        return refuse(405, "no such method", "The lab knows GET, HEAD and POST.");
-    /* A browser says so of itself. A link from another page may lead to the lab, and no more. */
-    if (request->fetch_site != NULL && strcmp(request->fetch_site, "same-origin") != 0 &&
+        return guard_refuse(405, "no such method", "The lab knows GET, HEAD and POST.");
+    /* Browsers send Sec-Fetch-Site. A link from another site may open the page, and nothing else. */
+    if (request->fetch_site && strcmp(request->fetch_site, "same-origin") != 0 &&
         strcmp(request->fetch_site, "none") != 0 && !(reads && strcmp(request->path, "/") == 0))
-        return refuse(403, "another site's page", "Only the lab's own page may ask for this.");
+        return guard_refuse(403, "another site's page", "Only the lab's own page may ask for this.");
     return reads ? none : check_change(guard, request);
 }

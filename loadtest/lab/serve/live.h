@@ -1,48 +1,49 @@
-/* Live plays: a sale with the ways to sell that the user has chosen, and a lock that the user breaks. They
- * are played as scenarios are, and end when the time is up or somebody stops them. */
+/* Live plays: a sale in the ways that the user has chosen, and a lock that the user breaks. They are played
+ * like scenarios, and end when their time is up or somebody stops them. */
 #ifndef LOADTEST_LAB_SERVE_LIVE_H
 #define LOADTEST_LAB_SERVE_LIVE_H
 
-#include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/serve/desk.h"
+#include "loadtest/lab/scenarios/scenarios.h"
+#include "loadtest/lab/serve/run_control.h"
 
 /* What a live play finds in stage_ctx(). */
 struct live {
-    struct desk *desk;
-    const struct desk_order *order;
+    struct run_control *control;
+    const struct run_order *order;
 };
 
 /* A way to sell: a strategy of seckilld, or its teaching strategy under a lock. */
 struct live_way {
-    const char *id; /* the item is named so */
+    const char *id; /* and the name of the item */
     const char *name, *about;
-    bool safe;
+    bool safe; /* it does not oversell */
     const char *strategy;
     enum live_way_lock { LIVE_NO_LOCK, LIVE_REDIS_LOCK, LIVE_ETCD_LOCK, LIVE_ZOOKEEPER_LOCK } lock;
 };
 
-/* `id` is NULL at the end. */
+/* The last one has the `id` NULL. */
 extern const struct live_way live_ways[];
 extern const struct scenario live_sale;
 
 enum { LIVE_STOCK_MAX = 100000, LIVE_BUYERS_MAX = 512, LIVE_SECONDS_MAX = 30 };
 
-struct lock_play;
-
 enum { LIVE_SERVERS = 3 };
 
+struct lock_play;
+
+/* A lock that the user can break. */
 struct live_lock {
     const char *id, *name, *about;
     bool fence;                            /* its grants have a fencing token */
     bool clock;                            /* the clocks of its servers can be moved */
-    const char *servers[LIVE_SERVERS + 1]; /* as they are called; NULL at the end */
-    const char *master;                    /* NULL: none can be killed */
-    /* Starts its servers, and watches whom they name as owner. */
+    const char *servers[LIVE_SERVERS + 1]; /* their names; NULL at the end */
+    const char *master;                    /* the server that can be killed; NULL: none */
+    /* Starts the servers, and watches whom they name as owner. */
     void (*start)(struct lock_play *play);
     void (*watch)(const struct lock_play *play);
 };
 
-/* `id` is NULL at the end. */
+/* The last one has the `id` NULL. */
 extern const struct live_lock live_locks[];
 extern const struct scenario live_lock_scenario;
 

@@ -1,4 +1,4 @@
-/* The live lock: three clients take turns, for as long as the user watches, and the user breaks things. */
+/* The live lock: three clients take turns for as long as the user watches, and the user breaks things. */
 #include <string.h>
 
 #include "loadtest/lab/scenarios/cast.h"
@@ -13,11 +13,11 @@ enum {
     TTL_MS = 2000,
     WORK_MS = 700,
     UNITS = 1000,
-    PLAY_MS = 180000, /* nobody may watch any more */
-    REVIVALS = 40,    /* clients of a play are limited */
+    PLAY_MS = 180000, /* the play ends then, since nobody may be watching any more */
+    REVIVALS = 40,    /* since a play can have only so many clients */
     POLL_MS = 100,
     JUMP_MS = 60000,
-    UNREPLICATED_MS = 1500, /* within which somebody takes the lock, and the replica is not told */
+    UNREPLICATED_MS = 1500, /* long enough that a client takes the lock, which the replica does not learn */
     STAGGER_MS = 150,
 };
 
@@ -31,10 +31,10 @@ struct lock_play {
     int revivals;
     struct {
         struct server *server;
-        struct link *link; /* between it and the clients */
+        struct link *link; /* between the server and the clients */
     } servers[LIVE_SERVERS];
     int server_count;
-    /* Of Sentinel; `sentinel` is NULL without it, and when the master was killed: */
+    /* Only below Sentinel. `sentinel` is NULL without it, and once the master was killed. */
     struct server *sentinel, *replica;
     struct link *to_replica;
 };
@@ -55,7 +55,7 @@ static int port_of(const struct lock_play *p, int i) {
 static void watch_redis(const struct lock_play *p) {
     for (int i = 0; i < p->server_count; i++)
         observer_watch_redis(p->cast.clients, p->servers[i].server, CAST_ITEM);
-    if (p->replica != NULL)
+    if (p->replica)
         observer_watch_redis(p->cast.clients, p->replica, CAST_ITEM);
 }
 
@@ -171,13 +171,13 @@ const struct live_lock live_locks[] = {
     {.id = NULL},
 };
 
-/* ---- what the user breaks: each returns NULL, or why it cannot be done ---- */
+/* ---- faults: each returns NULL, or why it cannot be injected ---- */
 
 static void begin_shop(struct client *client) {
     client_begin_shop(client, CAST_ITEM, STOCK_COMPUTED, UNITS, WORK_MS);
 }
 
-static const char *revive(struct lock_play *p, int i) {
+static const char *revive_client(struct lock_play *p, int i) {
     if (p->states[i] != DEAD)
         return "it is alive";
     if (p->revivals++ >= REVIVALS)
@@ -189,37 +189,37 @@ static const char *revive(struct lock_play *p, int i) {
     return NULL;
 }
 
-static const char *break_client(struct lock_play *p, int i, enum desk_fault fault) {
+static const char *inject_into_client(struct lock_play *p, int i, enum run_fault fault) {
     enum client_state state = p->states[i];
     switch (fault) {
-    case DESK_PAUSE:
+    case RUN_FAULT_PAUSE:
         if (state != RUNS)
             return state == DEAD ? "it is dead" : "it is paused already";
         client_pause(p->clients[i], "paused by hand");
         p->states[i] = PAUSED;
         return NULL;
-    case DESK_RESUME:
+    case RUN_FAULT_RESUME:
         if (state != PAUSED)
             return "it is not paused";
         client_resume(p->clients[i]);
         p->states[i] = RUNS;
         return NULL;
-    case DESK_KILL:
+    case RUN_FAULT_KILL:
         if (state == DEAD)
             return "it is dead already";
         client_kill(p->clients[i]);
         p->states[i] = DEAD;
         return NULL;
-    case DESK_REVIVE: return revive(p, i);
+    case RUN_FAULT_REVIVE: return revive_client(p, i);
     default: return "this is for a server, not for a client";
     }
 }
 
-/* What the master has granted lately its replica does not know. Clients reach the new master by the address
- * of the old one. */
+/* The replica does not know what the master granted last. Clients reach the new master at the address of the
+ * old one, since their link moves. */
 static const char *kill_master(struct lock_play *p) {
     struct server *master = p->servers[0].server;
-    if (p->sentinel == NULL)
+    if (!p->sentinel)
         return "there is no other server that could become master";
     link_cut(p->to_replica);
     stage_pause(p->stage, UNREPLICATED_MS);
@@ -231,42 +231,42 @@ static const char *kill_master(struct lock_play *p) {
     return NULL;
 }
 
-static const char *break_server(struct lock_play *p, int i, const struct live_lock *lock,
-                                enum desk_fault fault) {
+static const char *inject_into_server(struct lock_play *p, int i, const struct live_lock *lock,
+                                      enum run_fault fault) {
     struct link *link = p->servers[i].link;
     struct server *server = p->servers[i].server;
     switch (fault) {
-    case DESK_CUT:
+    case RUN_FAULT_CUT:
         if (link_is_cut(link))
             return "it is cut off already";
         link_cut(link);
         stage_fault(p->stage, server->name, "cut off");
         return NULL;
-    case DESK_HEAL:
+    case RUN_FAULT_HEAL:
         if (!link_is_cut(link))
             return "it is not cut off";
         link_heal(link);
         stage_fault_over(p->stage, server->name, "cut off");
         return NULL;
-    case DESK_JUMP:
+    case RUN_FAULT_JUMP:
         if (!lock->clock)
             return "its clock cannot be moved";
         redis_server_move_clock(server, JUMP_MS);
         return NULL;
-    case DESK_KILL_MASTER: return lock->master != NULL ? kill_master(p) : "this lock has no master to kill";
+    case RUN_FAULT_KILL_MASTER: return lock->master ? kill_master(p) : "this lock has no master to kill";
     default: return "this is for a client, not for a server";
     }
 }
 
-static const char *break_it(struct lock_play *p, const struct live_lock *lock,
-                            const struct desk_break *what) {
+static const char *inject(struct lock_play *p, const struct live_lock *lock,
+                          const struct run_injection *what) {
     for (int i = 0; i < CLIENTS; i++) {
         if (strcmp(what->target, live_clients[i]) == 0)
-            return break_client(p, i, what->fault);
+            return inject_into_client(p, i, what->fault);
     }
     for (int i = 0; i < p->server_count; i++) {
         if (strcmp(what->target, p->servers[i].server->name) == 0)
-            return break_server(p, i, lock, what->fault);
+            return inject_into_server(p, i, lock, what->fault);
     }
     return "there is no such client or server";
 }
@@ -279,11 +279,11 @@ static void begin_clients(struct lock_play *p) {
     cast_begin(&p->cast, UNITS);
 }
 
-static void play(struct stage *stage, bool broken) {
+static void live_lock_play(struct stage *stage, bool broken) {
     const struct live *live = stage_ctx(stage);
     const struct live_lock *lock = live->order->lock;
     struct lock_play p = {.stage = stage};
-    struct desk_break what;
+    struct run_injection what;
     (void)broken;
     cast_open(&p.cast, stage, "shop", live->order->fencing);
     lock->start(&p);
@@ -293,11 +293,11 @@ static void play(struct stage *stage, bool broken) {
         begin_shop(p.clients[i]);
         stage_pause(stage, STAGGER_MS);
     }
-    while (!stage_failed(stage) && !desk_stopping(live->desk) && stage_now_ms(stage) < PLAY_MS) {
-        if (desk_next_break(live->desk, POLL_MS, &what))
-            desk_answer(live->desk, break_it(&p, lock, &what));
+    while (!stage_failed(stage) && !run_control_stopping(live->control) && stage_now_ms(stage) < PLAY_MS) {
+        if (run_control_next_injection(live->control, POLL_MS, &what))
+            run_control_answer(live->control, inject(&p, lock, &what));
     }
     observer_read_stock(p.cast.shop, CAST_ITEM);
 }
 
-const struct scenario live_lock_scenario = {.name = "live-lock", .ttl_ms = TTL_MS, .play = play};
+const struct scenario live_lock_scenario = {.name = "live-lock", .ttl_ms = TTL_MS, .play = live_lock_play};

@@ -10,8 +10,8 @@
 
 enum {
     TICK_MS = 100,
-    USERS = 10000000, /* nobody comes twice */
-    COUNT_MS = 60000, /* so long the crowd may take to count what it was told */
+    USERS = 10000000, /* so many that nobody buys twice */
+    COUNT_MS = 60000, /* the crowd may take so long to resolve its unknown requests and count */
     NAME_SIZE = SERVER_NAME_SIZE,
     URL_SIZE = 64
 };
@@ -36,6 +36,7 @@ const struct live_way live_ways[] = {
     {.id = NULL},
 };
 
+/* One way to sell, with its own servers and buyers. */
 struct side {
     const struct live_way *way;
     struct server *service;
@@ -74,7 +75,7 @@ static void open_side(struct side *side, struct stage *stage, const struct live_
     side->service = seckilld_server_start(stage, name, redis->port, "--teaching", "--lock", url, NULL);
 }
 
-static void begin_side(struct side *side, const struct desk_order *order) {
+static void begin_side(struct side *side, const struct run_order *order) {
     struct stage *stage = side->service->stage;
     const char *item = side->way->id;
     char terms[100];
@@ -105,7 +106,7 @@ static void record_progress(struct side *side, const struct crowd_progress *now)
     side->last = *now;
 }
 
-/* The first who ends does not wait for the other: its processor is the other's. */
+/* Polls a side. A side that has ended is not polled any more, so that the other one has the processor. */
 static void watch_side(struct side *side) {
     struct seckilld_audit stock;
     struct crowd_progress progress;
@@ -128,13 +129,14 @@ static bool all_ended(const struct side *sides, int count) {
     return true;
 }
 
-static void watch(struct desk *desk, struct stage *stage, struct side *sides, int count, int64_t until_ms) {
+static void watch_sides(struct run_control *control, struct stage *stage, struct side *sides, int count,
+                        int64_t until_ms) {
     bool stopped = false;
     while (!all_ended(sides, count) && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
         stage_pause(stage, TICK_MS);
         for (int i = 0; i < count; i++)
             watch_side(&sides[i]);
-        if (!stopped && desk_stopping(desk)) {
+        if (!stopped && run_control_stopping(control)) {
             stopped = true;
             for (int i = 0; i < count; i++)
                 crowd_stop(&sides[i].crowd);
@@ -151,20 +153,20 @@ static void end_side(struct side *side, uint64_t op) {
         crowd_record(&side->crowd, &result, op, &audit);
 }
 
-static void play(struct stage *stage, bool broken) {
+static void live_sale_play(struct stage *stage, bool broken) {
     const struct live *live = stage_ctx(stage);
-    const struct desk_order *order = live->order;
-    struct side sides[DESK_WAYS] = {{.way = NULL}};
+    const struct run_order *order = live->order;
+    struct side sides[RUN_WAYS] = {{.way = NULL}};
     int count = 0;
     (void)broken;
-    for (; count < DESK_WAYS && order->ways[count] != NULL; count++)
+    for (; count < RUN_WAYS && order->ways[count]; count++)
         open_side(&sides[count], stage, order->ways[count]);
     stage_begin(stage);
     for (int i = 0; i < count; i++)
         begin_side(&sides[i], order);
-    watch(live->desk, stage, sides, count, order->seconds * 1000 + COUNT_MS);
+    watch_sides(live->control, stage, sides, count, order->seconds * 1000 + COUNT_MS);
     for (int i = 0; i < count; i++)
         end_side(&sides[i], (uint64_t)i + 1);
 }
 
-const struct scenario live_sale = {.name = "live-sale", .ttl_ms = 1000, .play = play};
+const struct scenario live_sale = {.name = "live-sale", .ttl_ms = 1000, .play = live_sale_play};

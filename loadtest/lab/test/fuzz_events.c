@@ -1,9 +1,8 @@
 /* Reads a file of events, judges it, and draws all that can be drawn of it. */
 #include <stdlib.h>
 
+#include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/draw/html.h"
-#include "loadtest/lab/draw/table.h"
-#include "loadtest/lab/draw/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
-/* The desk: one run at a time, and what the threads of the server and the main thread hand to each other. */
-#include "loadtest/lab/serve/desk.h"
+/* Run control: one run at a time, and what the server threads and the main thread hand to each other. */
+#include "loadtest/lab/serve/run_control.h"
 #include "test/harness.h"
 
 #include <pthread.h>
@@ -7,77 +7,77 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct desk_order order = {.kind = DESK_LOCK, .seed = 7};
-static const struct desk_break pause_a = {.fault = DESK_PAUSE, .target = "client-a"};
+static const struct run_order order = {.kind = RUN_LOCK, .seed = 7};
+static const struct run_injection pause_a = {.fault = RUN_FAULT_PAUSE, .target = "client-a"};
 
-static struct desk *open_desk(void) {
-    struct desk *desk = desk_open(harness_dir(), "cafe");
-    CHECK(desk != NULL);
-    return desk;
+static struct run_control *open_control(void) {
+    struct run_control *control = run_control_open(harness_dir(), "cafe");
+    CHECK(control != NULL);
+    return control;
 }
 
 static void one_at_a_time(void) {
-    struct desk *desk = open_desk();
-    struct desk_run first, second, taken;
-    CHECK(!desk_find(desk, NULL, &first));
-    CHECK_INT(desk_begin(desk, &order, &first), DESK_OK);
+    struct run_control *control = open_control();
+    struct lab_run first, second, taken;
+    CHECK(!run_control_find(control, NULL, &first));
+    CHECK_INT(run_control_begin(control, &order, &first), RUN_OK);
     CHECK_STR(first.id, "cafe-1");
-    CHECK_INT(desk_begin(desk, &order, &second), DESK_BUSY);
+    CHECK_INT(run_control_begin(control, &order, &second), RUN_BUSY);
     CHECK_STR(second.id, "cafe-1");
-    desk_take(desk, &taken);
+    run_control_take(control, &taken);
     CHECK_STR(taken.id, "cafe-1");
     CHECK_INT(taken.order.seed, 7);
-    CHECK_INT(desk_begin(desk, &order, &second), DESK_BUSY);
-    desk_end(desk);
-    CHECK(desk_find(desk, "cafe-1", &first) && first.ended);
-    CHECK_INT(desk_begin(desk, &order, &second), DESK_OK);
+    CHECK_INT(run_control_begin(control, &order, &second), RUN_BUSY);
+    run_control_end(control);
+    CHECK(run_control_find(control, "cafe-1", &first) && first.ended);
+    CHECK_INT(run_control_begin(control, &order, &second), RUN_OK);
     CHECK_STR(second.id, "cafe-2");
-    CHECK(desk_find(desk, NULL, &first) && strcmp(first.id, "cafe-2") == 0 && !first.ended);
-    desk_close(desk);
+    CHECK(run_control_find(control, NULL, &first) && strcmp(first.id, "cafe-2") == 0 && !first.ended);
+    run_control_close(control);
 }
 
 /* The oldest makes room, with its events. */
 static void runs_are_bounded(void) {
-    struct desk *desk = open_desk();
-    struct desk_run first, run;
-    CHECK_INT(desk_begin(desk, &order, &first), DESK_OK);
+    struct run_control *control = open_control();
+    struct lab_run first, run;
+    CHECK_INT(run_control_begin(control, &order, &first), RUN_OK);
     FILE *events = fopen(first.events, "we");
     CHECK(events != NULL && fclose(events) == 0);
-    for (int i = 0; i < DESK_RUNS; i++) {
-        desk_take(desk, &run);
-        desk_end(desk);
-        CHECK(desk_find(desk, first.id, &run) && access(first.events, F_OK) == 0);
-        CHECK_INT(desk_begin(desk, &order, &run), DESK_OK);
+    for (int i = 0; i < RUNS_KEPT; i++) {
+        run_control_take(control, &run);
+        run_control_end(control);
+        CHECK(run_control_find(control, first.id, &run) && access(first.events, F_OK) == 0);
+        CHECK_INT(run_control_begin(control, &order, &run), RUN_OK);
     }
-    CHECK(!desk_find(desk, first.id, &run));
+    CHECK(!run_control_find(control, first.id, &run));
     CHECK(access(first.events, F_OK) != 0);
-    CHECK(!desk_find(desk, "cafe-", &run) && !desk_find(desk, "", &run));
-    desk_close(desk);
+    CHECK(!run_control_find(control, "cafe-", &run) && !run_control_find(control, "", &run));
+    run_control_close(control);
 }
 
 static void stops(void) {
-    struct desk *desk = open_desk();
-    struct desk_run run;
-    struct desk_break what;
-    CHECK_INT(desk_stop(desk, "cafe-1"), DESK_UNKNOWN);
-    desk_begin(desk, &order, &run);
-    desk_take(desk, &run);
-    CHECK(!desk_stopping(desk));
-    CHECK_INT(desk_stop(desk, run.id), DESK_OK);
-    CHECK(desk_stopping(desk));
-    CHECK(!desk_next_break(desk, 600000, &what)); /* it does not wait for one any more */
-    desk_end(desk);
-    CHECK_INT(desk_stop(desk, run.id), DESK_ENDED);
-    desk_begin(desk, &order, &run);
-    CHECK(!desk_stopping(desk)); /* the next one is not stopped */
-    desk_close(desk);
+    struct run_control *control = open_control();
+    struct lab_run run;
+    struct run_injection what;
+    CHECK_INT(run_control_stop(control, "cafe-1"), RUN_UNKNOWN);
+    run_control_begin(control, &order, &run);
+    run_control_take(control, &run);
+    CHECK(!run_control_stopping(control));
+    CHECK_INT(run_control_stop(control, run.id), RUN_OK);
+    CHECK(run_control_stopping(control));
+    CHECK(!run_control_next_injection(control, 600000, &what)); /* it does not wait for one any more */
+    run_control_end(control);
+    CHECK_INT(run_control_stop(control, run.id), RUN_ENDED);
+    run_control_begin(control, &order, &run);
+    CHECK(!run_control_stopping(control)); /* the next one is not stopped */
+    run_control_close(control);
 }
 
 /* ---- breaking ---- */
 
 /* The main thread: plays, and refuses each second fault. */
 struct player {
-    struct desk *desk;
+    struct run_control *control;
     pthread_t thread;
     int taken;
     int stops_after; /* so many were taken, and then the run ends without an answer; 0: never */
@@ -85,65 +85,65 @@ struct player {
 
 static void *play(void *arg) {
     struct player *p = arg;
-    struct desk_break what;
-    while (!desk_stopping(p->desk)) {
-        if (!desk_next_break(p->desk, 10, &what))
+    struct run_injection what;
+    while (!run_control_stopping(p->control)) {
+        if (!run_control_next_injection(p->control, 10, &what))
             continue;
-        if (what.fault != DESK_PAUSE || strcmp(what.target, "client-a") != 0)
+        if (what.fault != RUN_FAULT_PAUSE || strcmp(what.target, "client-a") != 0)
             FAIL("what was asked for is not what came");
         if (++p->taken == p->stops_after)
             break;
-        desk_answer(p->desk, p->taken % 2 == 0 ? "every second one" : NULL);
+        run_control_answer(p->control, p->taken % 2 == 0 ? "every second one" : NULL);
     }
-    desk_end(p->desk);
+    run_control_end(p->control);
     return NULL;
 }
 
 static void start_player(struct player *p) {
-    struct desk_run run;
-    CHECK_INT(desk_begin(p->desk, &order, &run), DESK_OK);
-    desk_take(p->desk, &run);
+    struct lab_run run;
+    CHECK_INT(run_control_begin(p->control, &order, &run), RUN_OK);
+    run_control_take(p->control, &run);
     CHECK_INT(pthread_create(&p->thread, NULL, play, p), 0);
 }
 
 static void breaks_are_answered(void) {
-    struct player p = {.desk = open_desk()};
-    char why[DESK_WHY_SIZE] = "";
-    CHECK_INT(desk_break(p.desk, "cafe-1", &pause_a, why), DESK_UNKNOWN);
+    struct player p = {.control = open_control()};
+    char why[RUN_WHY_SIZE] = "";
+    CHECK_INT(run_control_inject(p.control, "cafe-1", &pause_a, why), RUN_UNKNOWN);
     start_player(&p);
-    CHECK_INT(desk_break(p.desk, "cafe-1", &pause_a, why), DESK_OK);
+    CHECK_INT(run_control_inject(p.control, "cafe-1", &pause_a, why), RUN_OK);
     CHECK_STR(why, "");
-    CHECK_INT(desk_break(p.desk, "cafe-1", &pause_a, why), DESK_REFUSED);
+    CHECK_INT(run_control_inject(p.control, "cafe-1", &pause_a, why), RUN_REFUSED);
     CHECK_STR(why, "every second one");
-    desk_stop(p.desk, "cafe-1");
+    run_control_stop(p.control, "cafe-1");
     pthread_join(p.thread, NULL);
-    CHECK_INT(desk_break(p.desk, "cafe-1", &pause_a, why), DESK_ENDED);
-    desk_close(p.desk);
+    CHECK_INT(run_control_inject(p.control, "cafe-1", &pause_a, why), RUN_ENDED);
+    run_control_close(p.control);
 }
 
 enum { ASKERS = 8, ASKED = 50 };
 
 static void *ask(void *arg) {
-    struct desk *desk = arg;
-    char why[DESK_WHY_SIZE];
+    struct run_control *control = arg;
+    char why[RUN_WHY_SIZE];
     size_t refused = 0;
     for (int i = 0; i < ASKED; i++) {
-        enum desk_status status = desk_break(desk, "cafe-1", &pause_a, why);
-        if (status != DESK_OK && status != DESK_REFUSED)
+        enum run_status status = run_control_inject(control, "cafe-1", &pause_a, why);
+        if (status != RUN_OK && status != RUN_REFUSED)
             FAIL("a fault is answered by %d", (int)status);
-        refused += status == DESK_REFUSED;
+        refused += status == RUN_REFUSED;
     }
     return (void *)refused;
 }
 
 /* Each gets its own answer. */
 static void many_askers(void) {
-    struct player p = {.desk = open_desk()};
+    struct player p = {.control = open_control()};
     pthread_t askers[ASKERS];
     size_t refused = 0;
     start_player(&p);
     for (int i = 0; i < ASKERS; i++)
-        CHECK_INT(pthread_create(&askers[i], NULL, ask, p.desk), 0);
+        CHECK_INT(pthread_create(&askers[i], NULL, ask, p.control), 0);
     for (int i = 0; i < ASKERS; i++) {
         void *one;
         pthread_join(askers[i], &one);
@@ -151,24 +151,24 @@ static void many_askers(void) {
     }
     CHECK_INT(p.taken, ASKERS * ASKED);
     CHECK_INT(refused, ASKERS * ASKED / 2);
-    desk_stop(p.desk, "cafe-1");
+    run_control_stop(p.control, "cafe-1");
     pthread_join(p.thread, NULL);
-    desk_close(p.desk);
+    run_control_close(p.control);
 }
 
 /* Who waits for an answer hears of the end. */
 static void run_ends_meanwhile(void) {
-    struct player p = {.desk = open_desk(), .stops_after = 1};
-    char why[DESK_WHY_SIZE];
+    struct player p = {.control = open_control(), .stops_after = 1};
+    char why[RUN_WHY_SIZE];
     start_player(&p);
-    CHECK_INT(desk_break(p.desk, "cafe-1", &pause_a, why), DESK_ENDED);
+    CHECK_INT(run_control_inject(p.control, "cafe-1", &pause_a, why), RUN_ENDED);
     pthread_join(p.thread, NULL);
     p.stops_after = 0; /* and the next run is not held up by it */
     start_player(&p);
-    CHECK_INT(desk_break(p.desk, "cafe-2", &pause_a, why), DESK_REFUSED);
-    desk_stop(p.desk, "cafe-2");
+    CHECK_INT(run_control_inject(p.control, "cafe-2", &pause_a, why), RUN_REFUSED);
+    run_control_stop(p.control, "cafe-2");
     pthread_join(p.thread, NULL);
-    desk_close(p.desk);
+    run_control_close(p.control);
 }
 
 int main(int argc, char **argv) {

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"
-#include "loadtest/lab/draw/scale.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/draw/timeline.h"
-#include "loadtest/lab/draw/trace.h"
 #include "loadtest/lab/draw/view.h"
 #include "loadtest/lab/test/drawn.h"
 #include "test/harness.h"

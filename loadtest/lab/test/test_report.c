@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "loadtest/lab/draw/describe.h"
-#include "loadtest/lab/draw/index.h"
-#include "loadtest/lab/draw/steps.h"
+#include "loadtest/lab/draw/document.h"
 #include "loadtest/lab/draw/svg.h"
 #include "loadtest/lab/test/drawn.h"
 #include "test/harness.h"

@@ -1,0 +1,41 @@
+/* Scenarios: each is one way in which a sale goes wrong, and what fixes it. It is played twice, broken and
+ * fixed, with the same fault at the same moment. A file has the scenarios of one theme. */
+#ifndef LOADTEST_LAB_SCENARIOS_SCENARIOS_H
+#define LOADTEST_LAB_SCENARIOS_SCENARIOS_H
+
+#include "loadtest/lab/draw/html.h"
+#include "loadtest/lab/stage/stage.h"
+
+struct scenario {
+    const char *name;
+    struct report_text text; /* its title is the sentence that the scenario teaches */
+    int64_t ttl_ms;          /* of the lock; waits are multiples of it */
+    bool shows_steps;        /* `run` prints the steps at the stock, since they are the lesson */
+    /* Starts servers and clients, begins, breaks something, and lets things happen. It judges nothing. */
+    void (*play)(struct stage *stage, bool broken);
+};
+
+/* ways_to_sell.c */
+extern const struct scenario scenario_no_lock, scenario_strategies;
+/* wrong_redis_locks.c */
+extern const struct scenario scenario_get_then_set, scenario_crash_before_expire, scenario_getset,
+    scenario_maotai, scenario_equal_timestamps;
+/* paused_holders.c */
+extern const struct scenario scenario_hung_holder, scenario_paused_holder, scenario_paused_quorum,
+    scenario_etcd_paused, scenario_zookeeper_paused;
+/* failovers.c */
+extern const struct scenario scenario_sentinel_failover, scenario_split_brain;
+/* redlock_votes.c */
+extern const struct scenario scenario_clock_jump, scenario_lost_memory;
+/* etcd_locks.c */
+extern const struct scenario scenario_dead_lease, scenario_herd;
+/* lock_limits.c */
+extern const struct scenario scenario_two_processes, scenario_half_a_basket, scenario_twice_is_harmless;
+
+/* All of them, in the order in which they are taught; NULL at the end. */
+extern const struct scenario *const scenarios[];
+
+/* Returns NULL if no scenario has this name. */
+const struct scenario *scenario_find(const char *name);
+
+#endif
