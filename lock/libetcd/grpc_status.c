@@ -1,7 +1,8 @@
-#include "lock/libetcd/transport/status.h"
-
+/* The statuses of calls: their texts, and what gRPC's statuses mean. */
 #include <grpc/status.h>
 #include <string.h>
+
+#include "lock/libetcd/etcd_client.h"
 
 const char *etcd_status_text(enum etcd_status status) {
     static const char *const texts[] = {

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/client.h"
-#include "lock/libetcd/wire/key_range.h"
-#include "lock/libetcd/wire/reply.h"
+#include "lock/libetcd/etcd_client.h"
+#include "lock/libetcd/shared_stream.h"
 
 enum { BUCKETS = 256 };
 
@@ -53,14 +52,14 @@ static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *sha
 
 /* ---- with the mutex held ---- */
 
-static struct etcd_watch **find(struct etcd_watch_stream *watches, int64_t id) {
+static struct etcd_watch **watch_find(struct etcd_watch_stream *watches, int64_t id) {
     struct etcd_watch **at = &watches->buckets[(uint64_t)id % BUCKETS];
     while (*at && (*at)->id != id)
         at = &(*at)->chain;
     return at;
 }
 
-static int64_t take_creation(struct etcd_watch_stream *watches) {
+static int64_t watch_take_creation(struct etcd_watch_stream *watches) {
     struct creation *creation = watches->first;
     if (!creation)
         return 0;
@@ -72,7 +71,7 @@ static int64_t take_creation(struct etcd_watch_stream *watches) {
     return id;
 }
 
-static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
+static void watch_create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
     const struct etcd_watch_config *config = &watch->config;
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
@@ -102,95 +101,97 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     etcd_shared_stream_send(&watches->shared, &request.base);
 }
 
-static void drop_partial(struct etcd_watch *watch) {
+static void watch_drop_partial(struct etcd_watch *watch) {
     free(watch->partial);
     watch->partial = NULL;
     watch->partial_size = 0;
 }
 
-static void free_watch(struct etcd_watch *watch) {
-    drop_partial(watch);
+static void watch_free(struct etcd_watch *watch) {
+    watch_drop_partial(watch);
     etcd_arena_free(&watch->arena);
     free(watch);
 }
 
-static void on_open(struct etcd_shared_stream *shared) {
+static void watch_on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
     watches->last = &watches->first;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
             if (!watch->is_over && etcd_shared_stream_is_open(shared))
-                create(watches, watch);
+                watch_create(watches, watch);
         }
     }
 }
 
-static void on_broken(struct etcd_shared_stream *shared) {
+static void watch_on_broken(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
     while (watches->first)
-        take_creation(watches);
+        watch_take_creation(watches);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain)
-            drop_partial(watch);
+            watch_drop_partial(watch);
     }
 }
 
 /* ---- answers of the server ---- */
 
 /* The mutex is held before and after, but not during the callback. `watch` may be gone afterwards. */
-static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                      const struct etcd_watch_event *event) {
+static void watch_call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                            const struct etcd_watch_event *event) {
     etcd_shared_stream_enter_user(shared, watch);
     watch->config.on_event(watch->config.ctx, event);
     etcd_shared_stream_leave_user(shared);
 }
 
-static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                const struct etcd_watch_event *event) {
+static void watch_end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                      const struct etcd_watch_event *event) {
     watch->is_over = true;
     shared->wanted--;
-    drop_partial(watch);
-    call_user(shared, watch, event);
+    watch_drop_partial(watch);
+    watch_call_user(shared, watch, event);
 }
 
-static void on_cancelled(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                         const Pb__WatchResponse *response) {
+static void watch_on_cancelled(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                               const Pb__WatchResponse *response) {
     const char *reason = response->cancel_reason;
     bool denied = strstr(reason, "permission denied") || strstr(reason, "auth") ||
                   strstr(reason, "user name is empty"); /* authentication was switched on meanwhile */
     uint64_t token = shared->token_number;
     if (response->compact_revision > 0) {
-        end(shared, watch,
+        watch_end(
+            shared, watch,
             &(struct etcd_watch_event){.kind = ETCD_WATCH_COMPACTED, .revision = response->compact_revision});
-    } else if (denied && shared->auth->user && watch->denied_token == 0) {
+    } else if (denied && shared->etcd->auth.user && watch->denied_token == 0) {
         /* The server does not say whether the user lacks the permission or the token has expired: try once
          * more with another token. */
         watch->denied_token = shared->refused_token = token;
         etcd_shared_stream_break(shared);
     } else {
-        end(shared, watch,
-            &(struct etcd_watch_event){
-                .kind = ETCD_WATCH_ENDED, .status = denied ? ETCD_DENIED : ETCD_INVALID, .reason = reason});
+        watch_end(shared, watch,
+                  &(struct etcd_watch_event){.kind = ETCD_WATCH_ENDED,
+                                             .status = denied ? ETCD_DENIED : ETCD_INVALID,
+                                             .reason = reason});
     }
 }
 
-static void advance(struct etcd_watch *watch, int64_t revision) {
+static void watch_advance(struct etcd_watch *watch, int64_t revision) {
     watch->next = revision + 1;
     watch->has_seen = true;
 }
 
-static void on_created(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                       const Pb__WatchResponse *response) {
+static void watch_on_created(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                             const Pb__WatchResponse *response) {
     watch->denied_token = 0;
     if (watch->next == 0 && response->header)
-        advance(watch, response->header->revision);
-    call_user(shared, watch,
-              &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
+        watch_advance(watch, response->header->revision);
+    watch_call_user(shared, watch,
+                    &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
 }
 
 /* The events that are new; NULL when out of memory. */
-static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
-                                      int64_t next, size_t *count) {
+static struct etcd_event *watch_read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
+                                            int64_t next, size_t *count) {
     struct etcd_event *events = etcd_arena_array(arena, response->n_events, sizeof *events);
     *count = 0;
     for (size_t i = 0; events && i < response->n_events; i++) {
@@ -210,10 +211,10 @@ static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchR
     return events;
 }
 
-static void on_events(struct etcd_shared_stream *shared, struct etcd_watch *watch, struct etcd_arena *arena,
-                      const Pb__WatchResponse *response) {
+static void watch_on_events(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                            struct etcd_arena *arena, const Pb__WatchResponse *response) {
     struct etcd_watch_event event = {.kind = ETCD_WATCH_EVENTS};
-    event.events = read_events(arena, response, watch->next, &event.count);
+    event.events = watch_read_events(arena, response, watch->next, &event.count);
     if (!event.events) {
         etcd_shared_stream_break(shared); /* the next stream sends them again */
         return;
@@ -221,23 +222,23 @@ static void on_events(struct etcd_shared_stream *shared, struct etcd_watch *watc
     if (event.count == 0)
         return;
     event.revision = event.events[event.count - 1].kv.mod_revision;
-    advance(watch, event.revision);
-    call_user(shared, watch, &event);
+    watch_advance(watch, event.revision);
+    watch_call_user(shared, watch, &event);
 }
 
-static void on_progress(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                        const Pb__WatchResponse *response) {
+static void watch_on_progress(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                              const Pb__WatchResponse *response) {
     int64_t revision = response->header ? response->header->revision : 0;
     if (revision >= watch->next)
-        advance(watch, revision);
-    call_user(shared, watch,
-              &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
+        watch_advance(watch, revision);
+    watch_call_user(shared, watch,
+                    &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 
 /* Protocol Buffers merges two messages that are unpacked as one: the events of the second follow those of the
  * first. */
-static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                        struct etcd_answer *answer, bool is_last) {
+static void watch_on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                              struct etcd_answer *answer, bool is_last) {
     uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
     if (!grown) {
         etcd_shared_stream_break(shared);
@@ -250,41 +251,41 @@ static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *wa
         return;
     Pb__WatchResponse *whole = (Pb__WatchResponse *)protobuf_c_message_unpack(
         &pb__watch_response__descriptor, &answer->arena.allocator, watch->partial_size, watch->partial);
-    drop_partial(watch);
+    watch_drop_partial(watch);
     if (whole)
-        on_events(shared, watch, &answer->arena, whole);
+        watch_on_events(shared, watch, &answer->arena, whole);
     else
         etcd_shared_stream_break(shared);
 }
 
-static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
+static void watch_on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     struct etcd_watch_stream *watches = watches_of(shared);
     const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
     if (!response) {
         etcd_shared_stream_break(shared);
         return;
     }
-    int64_t id = response->created ? take_creation(watches) : response->watch_id;
-    struct etcd_watch *watch = *find(watches, id);
+    int64_t id = response->created ? watch_take_creation(watches) : response->watch_id;
+    struct etcd_watch *watch = *watch_find(watches, id);
     if (!watch || watch->is_over)
         return; /* the user has cancelled it */
     if (response->canceled)
-        on_cancelled(shared, watch, response);
+        watch_on_cancelled(shared, watch, response);
     else if (response->created)
-        on_created(shared, watch, response);
+        watch_on_created(shared, watch, response);
     else if (response->fragment || watch->partial)
-        on_fragment(shared, watch, answer, !response->fragment);
+        watch_on_fragment(shared, watch, answer, !response->fragment);
     else if (response->n_events > 0)
-        on_events(shared, watch, &answer->arena, response);
+        watch_on_events(shared, watch, &answer->arena, response);
     else
-        on_progress(shared, watch, response);
+        watch_on_progress(shared, watch, response);
 }
 
-static void destroy(struct etcd_shared_stream *shared) {
+static void watch_destroy(struct etcd_shared_stream *shared) {
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
             next = watch->chain;
-            free_watch(watch);
+            watch_free(watch);
         }
     }
 }
@@ -292,10 +293,10 @@ static void destroy(struct etcd_shared_stream *shared) {
 const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
     .path = "/etcdserverpb.Watch/Watch",
     .size = sizeof(struct etcd_watch_stream),
-    .on_open = on_open,
-    .on_broken = on_broken,
-    .on_message = on_message,
-    .destroy = destroy,
+    .on_open = watch_on_open,
+    .on_broken = watch_on_broken,
+    .on_message = watch_on_message,
+    .destroy = watch_destroy,
 };
 
 /* ---- the interface ---- */
@@ -312,20 +313,20 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->next = config->revision;
     if (!etcd_key_range_pack(&made->arena, config->key, config->end, config->prefix, &made->key,
                              &made->range_end)) {
-        free_watch(made);
+        watch_free(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
     made->id = ++watches->newest_id;
-    *find(watches, made->id) = made;
+    *watch_find(watches, made->id) = made;
     watches->shared.wanted++;
     *watch = made; /* before the first callback */
     bool open = etcd_shared_stream_is_open(&watches->shared);
     if (open)
-        create(watches, made);
+        watch_create(watches, made);
     pthread_mutex_unlock(&watches->shared.mutex);
     if (!open)
-        etcd_transport_wake(&etcd->transport);
+        etcd_loop_wake(&etcd->loop);
     return ETCD_OK;
 }
 
@@ -345,7 +346,7 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
     }
     watch->is_over = true;
     etcd_shared_stream_quiesce(shared, watch);
-    *find(watch->watches, watch->id) = watch->chain;
-    free_watch(watch);
+    *watch_find(watch->watches, watch->id) = watch->chain;
+    watch_free(watch);
     pthread_mutex_unlock(&shared->mutex);
 }
