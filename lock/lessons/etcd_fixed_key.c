@@ -6,14 +6,14 @@
  * for. */
 #include <string.h>
 
-#include "lock/etcd/store.h"
+#include "lock/etcd/etcd_queue.h"
 
 static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt) {
     struct etcd_store *store = opened;
     struct lock_grant *grant = &attempt->grant;
     struct etcd_put_result put;
     char name[ETCD_KEY_SIZE];
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
+    int64_t sent_ns = lock_env_now_ns(store->session->env);
     etcd_store_name_lock(store, name, grant->key);
     enum lock_status status = etcd_store_put(store, attempt, &put);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;

@@ -8,12 +8,12 @@
  * the next one that is. And the key belongs to the lease, not to the acquisition: two acquisitions with one
  * lease share a grant. The reply has no fence that would show it.
  *
- * What fixes it: verify the own key after each wake-up (queue.c).
+ * What fixes it: verify the own key after each wake-up (etcd_queue.c).
  *
  * A waiter asks anew every second, and has lost its place each time. */
 #include <stdio.h>
 
-#include "lock/etcd/session.h"
+#include "lock/etcd/etcd_session.h"
 #include "lock/libetcd/v3lock.h"
 
 enum { NAME_SIZE = LOCK_KEY_MAX + 32, WAIT_MS = 1000, TRY_MS = 250 };
@@ -34,7 +34,7 @@ static enum lock_status unlock(struct etcd_session *session, const char *key,
     snprintf(own, sizeof own, "%s/%llx", name, (unsigned long long)epoch.lease);
     struct etcd_call_limit call_limit = {.limit = *limit};
     const struct etcd_call call = etcd_session_call_within(session, &call_limit);
-    return etcd_session_status(etcd_unlock(etcd_session_client(session), etcd_text(own), &call));
+    return etcd_session_status(etcd_unlock(session->etcd, etcd_text(own), &call));
 }
 
 static enum lock_status release(void *store, const char *key, const char *owner) {
@@ -53,20 +53,19 @@ static enum lock_status attempt(void *store, struct lock_attempt *attempt) {
     struct etcd_session *session = store;
     char name[NAME_SIZE];
     struct etcd_epoch epoch;
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(session)), revision;
+    int64_t sent_ns = lock_env_now_ns(session->env), revision;
     enum lock_status status = etcd_session_get_epoch(session, &epoch, &attempt->limit);
     if (status != LOCK_OK)
         return status;
     make_name(name, attempt->grant.key);
     struct etcd_call_limit call_limit = {.limit = attempt->limit};
     struct etcd_call call = etcd_session_call_within(session, &call_limit);
-    int64_t until_ns = lock_env_machine_ns(etcd_session_env(session), sent_ns) +
-                       (int64_t)(attempt->waits ? WAIT_MS : TRY_MS) * 1000000;
+    int64_t until_ns =
+        lock_env_machine_ns(session->env, sent_ns) + (int64_t)(attempt->waits ? WAIT_MS : TRY_MS) * 1000000;
     call.deadline_ns = until_ns < attempt->limit.until_ns ? until_ns : attempt->limit.until_ns;
     struct etcd_bytes *key;
-    enum etcd_status locked =
-        etcd_lock(etcd_session_client(session), etcd_text(name), epoch.lease, &call, &key, &revision);
-    attempt->retry_ns = lock_env_now_ns(etcd_session_env(session));
+    enum etcd_status locked = etcd_lock(session->etcd, etcd_text(name), epoch.lease, &call, &key, &revision);
+    attempt->retry_ns = lock_env_now_ns(session->env);
     /* The server probably still waits. If it has granted the lock, the next request finds that. */
     if (locked == ETCD_UNKNOWN) {
         status = attempt->waits ? LOCK_OK : unlock(session, attempt->grant.key, &attempt->limit);
