@@ -1,25 +1,25 @@
 /* etcd, variant queue: a lock that is safe because its store is.
  *
- * An owner that wants a lock puts a key below the lock's name, attached to the lease of its process; the
+ * An owner that wants a lock puts a key below the lock's name, attached to the lease of its process. The
  * oldest key, by create revision, has the lock. That revision is the fence: it grows, and through Raft it
- * never goes back, also when the leader changes. Each of the others waits until the key before its own is
- * deleted: so a release wakes one waiter, and waiters are served in order. (This is the recipe of etcd's
- * concurrency package, and before it ZooKeeper's. There the key belongs to the session, so two threads share
- * a grant; here each acquisition has its own key, with its owner as value.)
+ * never goes back, also when the leader changes. Every other owner waits until the key before its own, its
+ * predecessor's, is deleted. So a release wakes one waiter, and waiters are served in order. (This is the
+ * recipe of etcd's concurrency package, and before it ZooKeeper's. There the key belongs to the session, so
+ * two threads share a grant; here each acquisition has its own key, with its owner as value.)
  *
  * One request puts the key and reads whether it is the oldest; it also deletes the key of a grant that this
- * process releases. A waiter is woken by a watch on the lock (predecessor_watch.c). Then it reads the key
- * before its own again, and verifies its own key, since a lease can be lost while waiting. So a hand-over
- * between processes takes two requests, and wakes one waiter.
+ * process releases. A watch on the lock wakes a waiter (predecessor_watch.c). The waiter reads the key before
+ * its own again, and verifies its own key, since it can lose its lease while it waits. So a hand-over between
+ * processes takes two requests.
  *
- * A key's name is "lock/KEY SESSION.N", with N from 0 to 3 in turns: etcd keeps every name in its index until
- * it is compacted, and walks over them whenever a lock is read, also those of processes that have ended.
- * (Compact it now and then.) So a name is used again by other owners, and every deletion compares the owner:
- * a request that is carried out late deletes no other owner's key.
+ * A key's name is "lock/KEY SESSION.N", with N from 0 to 3 in turns. Few names are used, since etcd keeps
+ * every name in its index until it is compacted, and walks over all of them whenever a lock is read, also
+ * over those of processes that have ended. (Compact it now and then.) Other owners use a name again, so every
+ * deletion compares the owner: a request that is carried out late deletes no other owner's key.
  *
  * Flaw: a holder that is paused for longer than its lease does not notice; the fence stops its writes. A
- * lease has whole seconds, at least 3: so long the lock of a process that died is held, though a grant may be
- * shorter. */
+ * lease has whole seconds, at least 3: the lock of a process that died is held for so long, though a grant
+ * may be shorter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ struct own_put {
     struct owner_delete release;
     struct etcd_compare compares[2];
     struct etcd_op then[3], otherwise[3];
-    size_t first; /* the reply that is read first; the reply of the release comes before it */
+    size_t skip; /* replies before those of the put: 1 if the transaction releases */
     struct etcd_txn txn;
     const struct etcd_epoch *epoch;
     const char *owner;
@@ -142,7 +142,7 @@ struct own_put {
     bool wrong_epoch; /* out: the epoch is over */
 };
 
-/* Fills a struct that must not be copied: it has pointers into itself. */
+/* Fills a struct that must not be copied: it has pointers into itself. The caller sets `result`. */
 static void own_put_make(struct own_put *put, const struct etcd_store *store,
                          const struct lock_attempt *attempt, const struct etcd_epoch *epoch) {
     const struct lock_grant *grant = &attempt->grant;
@@ -158,7 +158,7 @@ static void own_put_make(struct own_put *put, const struct etcd_store *store,
         put->then[n] = put->otherwise[n] = (struct etcd_op){ETCD_TXN, .txn = put->release.txn};
         n++;
     }
-    put->first = n;
+    put->skip = n;
     const struct etcd_bytes name = etcd_text(put->name), lock = etcd_text(put->lock);
     put->then[n] = (struct etcd_op){
         ETCD_PUT, .put = {.key = name, .value = etcd_text(grant->owner), .lease = epoch->lease}};
@@ -184,7 +184,7 @@ static void own_put_make(struct own_put *put, const struct etcd_store *store,
 static void own_put_read(void *ctx, const struct etcd_reply *reply) {
     struct own_put *put = ctx;
     struct etcd_put_result *result = put->result;
-    const struct etcd_reply *replies = reply->replies + put->first;
+    const struct etcd_reply *replies = reply->replies + put->skip;
     *result = (struct etcd_put_result){.place.read_revision = reply->revision};
     if (reply->succeeded) {
         result->place.revision = reply->revision;
@@ -253,11 +253,12 @@ static enum lock_status queue_find_predecessor(struct etcd_store *store, const s
     enum etcd_status status =
         etcd_batch_do(store->batch, &txn, &attempt->limit, queue_read_predecessor, place);
     if (status == ETCD_UNKNOWN)
-        status = ETCD_UNAVAILABLE; /* writes that went with it may have been done; it writes nothing itself */
+        status = ETCD_UNAVAILABLE; /* this transaction writes nothing, whatever others in the batch write */
     return status != ETCD_OK ? etcd_session_status(status) : place->revision ? LOCK_OK : LOCK_NOT_OWNER;
 }
 
-/* A transaction may change a key only once: so a key of the same name is deleted before. */
+/* Deletes the key of `attempt->releasing` first if it has the name of the new key, since a transaction may
+ * change a key only once; or if the new key is only put when the lock has no keys. */
 static enum lock_status queue_release_before(struct etcd_store *store, struct lock_attempt *attempt) {
     const char *key = attempt->grant.key, *releasing = attempt->releasing;
     char released[ETCD_KEY_SIZE], name[ETCD_KEY_SIZE];
@@ -295,7 +296,7 @@ static enum lock_status queue_enter(struct etcd_store *store, struct lock_attemp
     *place = put.place;
     if (put.owner[0] && attempt->waits) /* the key existed */
         status = queue_find_predecessor(store, attempt, place);
-    return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* lost again: try later */
+    return status == LOCK_NOT_OWNER ? LOCK_UNAVAILABLE : status; /* the new key is lost too: try later */
 }
 
 /* ---- release, withdraw, check ---- */
@@ -316,7 +317,7 @@ enum lock_status etcd_store_withdraw(void *store, const char *key, const char *o
     return status == LOCK_OK ? store_delete(opened, key, owner, &limit) : status;
 }
 
-/* `range` is what was read of the grant's key. */
+/* `range` is the reply to a read of the grant's key. */
 static enum lock_status store_read_check(struct etcd_session *session, const struct etcd_reply *range,
                                          int64_t sent_ns, struct lock_grant *grant) {
     if (range->kv_count == 0 || (uint64_t)range->kvs[0].create_revision != grant->fence)
@@ -325,7 +326,7 @@ static enum lock_status store_read_check(struct etcd_session *session, const str
     return status == LOCK_OK ? LOCK_OK : LOCK_UNAVAILABLE;
 }
 
-/* Writes nothing: the lease is renewed anyway. */
+/* Verifies grants with one read. It writes nothing, since the session renews the lease anyway. */
 void etcd_store_check(void *store, struct lock_check checks[], size_t count) {
     struct etcd_store *opened = store;
     char names[LOCK_CHECKS_MAX][ETCD_KEY_SIZE];

@@ -72,7 +72,7 @@ struct etcd_put_result {
  * the lock has no keys. The same request deletes the key of `attempt->releasing`. (If the request is carried
  * out late the epoch stops the put, and the compare of the owner makes the delete harmless.) */
 enum lock_status etcd_store_put(struct etcd_store *store, const struct lock_attempt *attempt,
-                                struct etcd_put_result *put);
+                                struct etcd_put_result *result);
 
 /* These are functions of a struct lock_backend; `*store` is a struct etcd_store. */
 enum lock_status etcd_store_open(const struct lock_url *url, const struct lock_env *env, void **store,

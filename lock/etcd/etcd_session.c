@@ -7,23 +7,23 @@
 #include "base/percent.h"
 #include "lock/core/waiter.h"
 
-/* A deposed leader can answer renewals for an election timeout, by default a second: so the last second of a
- * lease is not trusted. The lease is renewed eight times in each time to live of a grant, so it always has an
- * eighth more left than a grant needs; and a hundredth, because clocks drift. */
+/* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the
+ * last second of a lease. The session renews the lease eight times in each time to live of a grant, so a
+ * lease lasts an eighth longer than a grant; and a hundredth longer, because clocks drift. */
 enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
 
 const int64_t etcd_session_grace_ns = 50000000;
 
-/* A caller with less than this part of the timeout left sends nothing: its request would end as unknown, and
- * all that go with it in a batch (txn_batch.c). */
+/* A caller with less than an eighth of the timeout left sends nothing: its request would end as unknown, and
+ * so would all the requests that share its batch (txn_batch.c). */
 enum { LEAST = 8 };
 
 /* ---- opening ---- */
 
 enum { NAME_SIZE = 256 };
 
-/* [USER:PASSWORD@]HOSTS: returns the hosts; NULL: not valid. A comma before the @ is not valid: it looks as
- * if each host had its own user. */
+/* Reads [USER:PASSWORD@]HOSTS, and returns the hosts; NULL: not valid. A comma before the @ is not valid,
+ * since it looks as if each host had its own user. */
 static const char *session_read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
     const char *at = strrchr(address, '@'), *colon = strchr(address, ':');
     user[0] = password[0] = '\0';
@@ -143,7 +143,7 @@ enum lock_status etcd_session_status(enum etcd_status status) {
 
 /* ---- the lease ---- */
 
-/* Called by the client's loop. All waiters have lost their places. */
+/* The client's loop calls it. All waiters have lost their places. */
 static void session_on_lost(void *ctx, int64_t lease) {
     const struct etcd_session *session = ctx;
     (void)lease;
@@ -154,7 +154,8 @@ static bool session_is_alive(const struct etcd_session *session) {
     return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
 }
 
-/* Writes the epoch key if it still has this version, which raises the version by one; may be repeated. */
+/* Writes the epoch key if it still has this version, which raises the version by one. `*written`: the key has
+ * the next version now. May be repeated. */
 static enum etcd_status session_write_epoch(const struct etcd_session *session,
                                             const struct etcd_epoch *epoch, bool *written,
                                             const struct lock_limit *limit) {

@@ -14,7 +14,7 @@
 #include "lock/core/hash.h"
 #include "lock/etcd/etcd_queue.h"
 
-/* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
+/* A waiter asks the store again after RETRY_MS in case a wake-up was lost; without a watch, more often. */
 enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };
 
 /* The watch of one lock, and its waiter. */
@@ -84,7 +84,8 @@ static bool watched_is_predecessor(const struct watched *watched, const struct e
     return strlen(name) == key->size && memcmp(name, key->data, key->size) == 0;
 }
 
-/* Takes out the watches that were unused for some time; not on each call, as there may be thousands. */
+/* Removes the watches that were unused for UNUSED_S, and returns them. It looks for them every SWEEP_MS and
+ * not on each call, since there may be thousands. */
 static struct watched *watches_take_unused(struct etcd_watches *watches) {
     int64_t now_ns = lock_mono_ns(), until_ns = now_ns - UNUSED_S * 1000000000L;
     struct watched *unused = NULL;
@@ -118,7 +119,7 @@ static void watched_free_all(struct watched *watched) {
 
 /* ---- watching ---- */
 
-/* Called by the client's loop. */
+/* The client's loop calls it. */
 static void watched_on_event(void *ctx, const struct etcd_watch_event *event) {
     struct watched *watched = ctx;
     pthread_mutex_lock(&watched->watches->mutex);
@@ -139,7 +140,7 @@ static void watched_on_event(void *ctx, const struct etcd_watch_event *event) {
     pthread_mutex_unlock(&watched->watches->mutex);
 }
 
-/* With the mutex held: etcd_watch() does not block. */
+/* With the mutex held, since etcd_watch() does not block. False: out of memory. */
 static bool watched_begin(struct watched *watched) {
     struct etcd_watches *watches = watched->watches;
     struct etcd_watch_config config = {.key = etcd_text(watched->name),
@@ -153,7 +154,7 @@ static bool watched_begin(struct watched *watched) {
     return !watched->has_ended;
 }
 
-/* With the mutex held. NULL when out of memory. */
+/* With the mutex held. NULL: out of memory. */
 static struct watched *watches_find_or_add(struct etcd_watches *watches, const char *name) {
     struct watched **at = watches_find(watches, name), *watched = *at;
     if (watched || !(watched = calloc(1, sizeof *watched)))

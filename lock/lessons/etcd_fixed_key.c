@@ -1,9 +1,9 @@
-/* etcd, variant fixed-key: one key for each lock, put by the first owner that finds it missing.
+/* etcd, variant fixed-key: one key for each lock. The first owner that finds it missing puts it.
  *
- * It is right, and its fence is the create revision, as with the queue. But all waiters wait for the same
- * key, and all are woken when it is deleted: one gets the lock, and the others have asked for nothing (the
- * "herd"). The longest waiter has no better chance than the newest. Beside the queue it shows what a queue is
- * for. */
+ * This lock is right, and its fence is the create revision, as with the queue. But all waiters wait for the
+ * same key, and its deletion wakes all of them: one gets the lock, and the others have asked for nothing (the
+ * "herd"). The longest waiter has no better chance than the newest. The comparison with the queue shows what
+ * a queue is for. */
 #include <string.h>
 
 #include "lock/etcd/etcd_queue.h"

@@ -1,13 +1,13 @@
-/* Watches: many over one shared stream. When the stream breaks, each is created again where it stopped.
+/* Watches: many of them share one stream. When the stream breaks, each is created again where it stopped.
  *
- * A watch remembers `next`, the first revision of which it may not have seen everything, and drops older
- * events. When it is created again it starts there; or at the revision before, if it has seen that one: after
- * a compaction at `next`, a server of version 3.4 would start there without an error, though it has forgotten
- * the deletions of that revision. The server splits a revision only into fragments, which are joined before
- * the user sees them. So no event is lost, and none comes twice.
+ * A watch remembers `next`, the first revision that it may not have seen completely, and drops older events.
+ * After a break the new watch starts at `next`; or at the revision before, if the watch has seen that one.
+ * (After a compaction at `next` a server of version 3.4 would start there without an error, though it has
+ * forgotten the deletions of that revision.) The server splits a revision only into fragments, which the
+ * client joins before the user sees them. So no event is lost, and none comes twice.
  *
- * `next` grows only with events, and with progress that the server reports to one watch: the revision in the
- * header of other answers may be newer than the events that were sent. */
+ * Only events, and progress that the server reports to one watch, raise `next`: the revision in the header of
+ * other answers may be newer than the events that were sent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,17 +23,17 @@ struct etcd_watch {
     struct etcd_watch_config config;
     ProtobufCBinaryData key, range_end; /* in the arena */
     struct etcd_arena arena;
-    int64_t next;  /* 0: not known before it is created */
-    bool has_seen; /* next - 1; false: the user chose next */
+    int64_t next;  /* 0: not known before the server has created the watch */
+    bool has_seen; /* the watch has seen next - 1; false: the user chose `next` */
     bool is_over;
     uint64_t denied_token; /* the server denied the watch with this token; 0: it did not */
-    uint8_t *partial;      /* the fragments received, one after another */
+    uint8_t *partial;      /* the received fragments, one after another */
     size_t partial_size;
 };
 
-/* A creation that was sent, and not confirmed yet. */
-struct creation {
-    struct creation *next;
+/* A request to create a watch that the server has not confirmed yet. */
+struct watch_creation {
+    struct watch_creation *next;
     int64_t id;
 };
 
@@ -41,9 +41,9 @@ struct etcd_watch_stream {
     struct etcd_shared_stream shared; /* first */
     struct etcd_watch *buckets[BUCKETS];
     int64_t newest_id;
-    /* The creations on this stream: the server confirms in the order of the requests, and does not name the
-     * one that it refuses. */
-    struct creation *first, **last;
+    /* The creations in flight: the server confirms in the order of the requests, and does not name the watch
+     * that it refuses. */
+    struct watch_creation *first, **last;
 };
 
 static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
@@ -52,6 +52,7 @@ static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *sha
 
 /* ---- with the mutex held ---- */
 
+/* Returns where the pointer to the watch is, or belongs. */
 static struct etcd_watch **watch_find(struct etcd_watch_stream *watches, int64_t id) {
     struct etcd_watch **at = &watches->buckets[(uint64_t)id % BUCKETS];
     while (*at && (*at)->id != id)
@@ -59,8 +60,9 @@ static struct etcd_watch **watch_find(struct etcd_watch_stream *watches, int64_t
     return at;
 }
 
+/* Removes the oldest creation, and returns the id of its watch; 0: there is none. */
 static int64_t watch_take_creation(struct etcd_watch_stream *watches) {
-    struct creation *creation = watches->first;
+    struct watch_creation *creation = watches->first;
     if (!creation)
         return 0;
     int64_t id = creation->id;
@@ -90,7 +92,7 @@ static void watch_create(struct etcd_watch_stream *watches, struct etcd_watch *w
         filters[creating.n_filters++] = 1;
     request.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
     request.create = &creating;
-    struct creation *creation = calloc(1, sizeof *creation);
+    struct watch_creation *creation = calloc(1, sizeof *creation);
     if (!creation) {
         etcd_shared_stream_break(&watches->shared); /* the next stream creates it again */
         return;
@@ -189,7 +191,7 @@ static void watch_on_created(struct etcd_shared_stream *shared, struct etcd_watc
                     &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
 }
 
-/* The events that are new; NULL when out of memory. */
+/* Returns the events that are new, and their count; NULL: out of memory. */
 static struct etcd_event *watch_read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
                                             int64_t next, size_t *count) {
     struct etcd_event *events = etcd_arena_array(arena, response->n_events, sizeof *events);

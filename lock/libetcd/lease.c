@@ -1,16 +1,16 @@
 /* Leases: grant, revoke, time to live; and keepalives, which renew leases over one shared stream.
  *
- * A renewal counts from when it was sent: the lease lives at least its time to live after that. So each lease
- * has at most one renewal in flight, and a dropped or lost one stays in the list until its answer has come,
- * so that the answer is not taken for that of a later one. The client leaves a member that does not answer
- * for too long.
+ * A renewal counts from when it was sent: the lease lives at least its time to live after that. Each lease
+ * has at most one renewal in flight. A dropped or lost keepalive stays in the list until its answer has come,
+ * so that the answer is not mistaken for that of a later renewal.
  *
- * An answer says less than it seems to. A deposed leader that does not know it yet renews leases too: cut off
- * from its peers it did so for 340 to 480 ms, at an election time-out of 300 ms (once per time-out it checks
- * that it heard from a majority, so two are the most). The next leader was elected after 295 to 830 ms, so
- * both answered for some 80 ms. The lease itself outlives the promise, since a new leader counts all leases
- * from the start; but the old leader does not hear of a lease that is revoked at the new one. Code that
- * builds on a lease leaves a margin for that, or makes a request that goes through Raft. */
+ * An answer proves less than it seems to. A deposed leader renews leases until it notices that it is deposed.
+ * Cut off from its peers it did so for 340 to 480 ms, at an election time-out of 300 ms; the most is two
+ * time-outs, since it checks once per time-out that it heard from a majority. The next leader was elected
+ * after 295 to 830 ms, so both answered for some 80 ms. The lease itself outlives the promise, since a new
+ * leader counts all leases from the start. But the old leader does not hear of a lease that is revoked at the
+ * new one. Code that builds on a lease leaves a margin for that, or makes a request that goes through Raft.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -46,27 +46,6 @@ enum etcd_status etcd_lease_revoke(struct etcd *etcd, int64_t id, const struct e
     return etcd_rpc(etcd, &revoke, &request.base, call, NULL);
 }
 
-static enum etcd_status lease_make_info(struct etcd_answer *answer, const struct etcd_call *call,
-                                        struct etcd_lease_info **info) {
-    const Pb__LeaseTimeToLiveResponse *response = answer->message;
-    /* Whole seconds, rounded down: a live lease may have 0. A lease that does not exist has -1. */
-    if (response->ttl < 0) {
-        etcd_call_explain(call, "there is no such lease");
-        return ETCD_NOT_FOUND;
-    }
-    struct etcd_lease_info *made = (void *)answer->result;
-    made->keys = etcd_arena_array(&answer->arena, response->n_keys, sizeof *made->keys);
-    if (!made->keys)
-        return ETCD_NOMEM;
-    for (; made->key_count < response->n_keys; made->key_count++)
-        made->keys[made->key_count] = etcd_bytes_unpack(response->keys[made->key_count]);
-    /* A new leader that has not begun to count yet answers three hundred years. */
-    made->ttl_s = response->ttl < response->granted_ttl ? response->ttl : response->granted_ttl;
-    made->granted_ttl_s = response->granted_ttl;
-    *info = made;
-    return ETCD_OK;
-}
-
 enum etcd_status etcd_lease_time_to_live(struct etcd *etcd, int64_t id, bool keys,
                                          const struct etcd_call *call, struct etcd_lease_info **info) {
     static const struct etcd_method time_to_live = {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
@@ -80,10 +59,26 @@ enum etcd_status etcd_lease_time_to_live(struct etcd *etcd, int64_t id, bool key
     enum etcd_status status = etcd_rpc(etcd, &time_to_live, &request.base, call, &answer);
     if (status != ETCD_OK)
         return status;
-    status = lease_make_info(answer, call, info);
-    if (status != ETCD_OK)
+    const Pb__LeaseTimeToLiveResponse *response = answer->message;
+    /* Whole seconds, rounded down: a live lease may have 0. A lease that does not exist has -1. */
+    if (response->ttl < 0) {
+        etcd_call_explain(call, "there is no such lease");
         etcd_answer_free(answer);
-    return status;
+        return ETCD_NOT_FOUND;
+    }
+    struct etcd_lease_info *made = (void *)answer->result;
+    made->keys = etcd_arena_array(&answer->arena, response->n_keys, sizeof *made->keys);
+    if (!made->keys) {
+        etcd_answer_free(answer);
+        return ETCD_NOMEM;
+    }
+    for (; made->key_count < response->n_keys; made->key_count++)
+        made->keys[made->key_count] = etcd_bytes_unpack(response->keys[made->key_count]);
+    /* A new leader that has not begun to count yet answers three hundred years. */
+    made->ttl_s = response->ttl < response->granted_ttl ? response->ttl : response->granted_ttl;
+    made->granted_ttl_s = response->granted_ttl;
+    *info = made;
+    return ETCD_OK;
 }
 
 void etcd_lease_info_free(struct etcd_lease_info *info) {
@@ -92,14 +87,16 @@ void etcd_lease_info_free(struct etcd_lease_info *info) {
 
 /* ---- keepalives ---- */
 
+/* The client leaves a member that does not answer a renewal within a quarter of the time to live, or within
+ * this time: so it can try three members before a lease expires. */
 static const int64_t answer_limit_max_ns = 2000000000;
 
 struct etcd_keep {
     struct etcd_keep *next;
     struct etcd_keepalive_stream *keepalives;
     int64_t id, ttl_ns, every_ns;
-    int64_t sent_ns;             /* the renewal in flight; 0: none */
-    int64_t next_ns;             /* when to send the next one */
+    int64_t sent_ns;             /* when the renewal in flight was sent; 0: none is in flight */
+    int64_t next_ns;             /* when to send the next renewal */
     _Atomic int64_t deadline_ns; /* 0: lost or dropped */
     bool is_dropped;             /* it stays only until its answer comes */
     void (*on_lost)(void *ctx, int64_t id);
@@ -177,7 +174,6 @@ static int64_t keepalive_tick(struct etcd_shared_stream *shared, int64_t now_ns)
             continue;
         if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
             keep_send(shared, keep, now_ns);
-        /* The client can try three members in the time to live. */
         int64_t limit_ns = keep->ttl_ns / 4 < answer_limit_max_ns ? keep->ttl_ns / 4 : answer_limit_max_ns;
         int64_t due_ns = !open ? INT64_MAX : keep->sent_ns ? keep->sent_ns + limit_ns : keep->next_ns;
         stuck = stuck || due_ns <= now_ns;
@@ -205,25 +201,21 @@ static struct etcd_keep *keepalive_find_sent(const struct etcd_shared_stream *sh
     return found;
 }
 
-/* The mutex is held before and after. `keep` may be gone afterwards. */
-static void keep_on_renewed(struct etcd_shared_stream *shared, struct etcd_keep *keep, int64_t ttl_s) {
-    int64_t deadline_ns = keep->sent_ns + ttl_s * 1000000000;
-    keep->sent_ns = 0;
-    if (keep->is_dropped)
-        keep_delete(keep);
-    else if (!keep_is_lost(keep) && ttl_s <= 0)
-        keep_lose(shared, keep);
-    else if (!keep_is_lost(keep) && deadline_ns > atomic_load(&keep->deadline_ns))
-        atomic_store(&keep->deadline_ns, deadline_ns);
-}
-
 static void keepalive_on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     const Pb__LeaseKeepAliveResponse *response =
         etcd_answer_unpack(answer, &pb__lease_keep_alive_response__descriptor);
     struct etcd_keep *keep = response ? keepalive_find_sent(shared, response->id) : NULL;
-    if (keep)
-        keep_on_renewed(shared, keep, response->ttl);
     shared->ticker.next_ns = 0;
+    if (!keep)
+        return;
+    int64_t deadline_ns = keep->sent_ns + response->ttl * 1000000000;
+    keep->sent_ns = 0;
+    if (keep->is_dropped)
+        keep_delete(keep);
+    else if (!keep_is_lost(keep) && response->ttl <= 0)
+        keep_lose(shared, keep);
+    else if (!keep_is_lost(keep) && deadline_ns > atomic_load(&keep->deadline_ns))
+        atomic_store(&keep->deadline_ns, deadline_ns);
 }
 
 static void keepalive_destroy(struct etcd_shared_stream *shared) {

@@ -10,9 +10,9 @@
 #include "lock/libetcd/etcd_client.h"
 
 enum {
-    CONNECT_POLL_MS = 2, /* while no member is connected */
-    PAUSE_MS = 20,       /* after each member has failed once */
-    LAST_MS = 3 * PAUSE_MS,
+    CONNECT_POLL_MS = 2,    /* while no member is connected */
+    PAUSE_MS = 20,          /* after each member has failed once */
+    LAST_MS = 3 * PAUSE_MS, /* the last moments before the deadline */
     GIVE_UP_POLL_MS = 10,
     REFUSED_TOKENS_MAX = 8,
 };
@@ -21,7 +21,7 @@ enum {
 struct rpc {
     struct etcd *etcd;
     const struct etcd_method *method;
-    struct etcd_call call; /* the caller's, but its error goes to `text` */
+    struct etcd_call call; /* a copy of the caller's options */
     int64_t deadline_ns;
     bool repeats; /* may be repeated whatever happened before */
     bool unknown; /* an earlier attempt may have been carried out */
@@ -35,11 +35,11 @@ struct rpc {
     int64_t began_ns;
     uint64_t token; /* the number of the token that it sent */
     struct etcd_unary unary;
-    sem_t done; /* posted by the loop, which may return from sem_post() only after the call has ended */
+    sem_t done; /* the loop posts it, and may still be inside sem_post() when the call has ended */
     /* Orders the loop's writes before the waiting thread's reads. The semaphore does too, but
      * ThreadSanitizer does not know sem_clockwait(). */
     _Atomic bool is_done;
-    char text[ETCD_ERROR_SIZE]; /* why it failed */
+    char text[ETCD_ERROR_SIZE]; /* why it failed; becomes the caller's `error` if the call fails */
 };
 
 void etcd_call_explain(const struct etcd_call *call, const char *text) {
