@@ -26,24 +26,24 @@
  *     }
  *
  * Members. A client has one or several endpoints, which are members of one cluster.
- *   - It uses one member as long as it is connected to it; otherwise it connects to all.
- *   - It leaves a member that cannot be reached, has no leader, or does not answer.
- *   - A client that only watches notices within ten seconds that its member has vanished; one that keeps
- * leases alive notices it within a quarter of their time to live.
- *   - It repeats a read at other members until the deadline.
- *   - It never repeats a write that may have reached a member, unless the caller marks the write idempotent:
- * the write ends as ETCD_UNKNOWN.
- *   - It repeats a write that did nothing: no member was connected, or the member answered that it has no
- * leader.
+ * - It uses one member as long as it is connected to it; otherwise it connects to all.
+ * - It leaves a member that cannot be reached, has no leader, or does not answer.
+ * - A client that only watches notices within ten seconds that its member has vanished. One that keeps leases
+ *   alive notices it within a quarter of their time to live.
+ * - It repeats a read at other members until the deadline.
+ * - It never repeats a write that may have reached a member, unless the caller marks the write idempotent.
+ *   Such a write ends as ETCD_UNKNOWN.
+ * - It repeats a write that did nothing: no member was connected, or the member answered that it has no
+ *   leader.
  *
  * Threads.
- *   - Any thread may call any function, except etcd_close(). A signal handler may call none.
- *   - A call that takes a struct etcd_call blocks until it is answered or its deadline passes.
- *   - A client has one thread of its own, the loop, which takes no signals; gRPC has some more.
- *   - The loop calls the callbacks of watches and keepalives, one at a time. A callback must not block, since
- * the loop does nothing else meanwhile, and must not make blocking calls of the same client, which would wait
- *     for themselves. It may start and cancel watches, and drop keepalives.
- *   - A process that forks opens its clients after the fork.
+ * - Any thread may call any function, except etcd_close(). A signal handler may call none.
+ * - A call that takes a struct etcd_call blocks until it is answered or its deadline passes.
+ * - A client has one thread of its own, the loop, which takes no signals; gRPC has some more.
+ * - The loop calls the callbacks of watches and keepalives, one at a time. A callback may start and cancel
+ *   watches, and drop keepalives. It must not block, since the loop does nothing else meanwhile, and must not
+ *   make blocking calls of the same client, which would wait for themselves.
+ * - A process that forks opens its clients after the fork.
  *
  * Memory. A call reads its arguments only while it runs. The arguments of a callback live until the callback
  * returns. Every pointer that is freed or closed may be NULL.
@@ -72,7 +72,7 @@ enum { ETCD_ERROR_SIZE = 512 };
 
 enum etcd_status {
     ETCD_OK,
-    ETCD_UNKNOWN, /* a write was sent, but no answer came or it cannot be read: the server did it, did not, or
+    ETCD_UNKNOWN, /* a write was sent, and no answer that can be read has come: the server did it, did not, or
                      will do it */
     ETCD_UNAVAILABLE, /* no member that has a leader can be reached; nothing was done */
     ETCD_TIMEOUT,     /* the deadline passed; nothing was done */
@@ -299,9 +299,9 @@ void etcd_keep_drop(struct etcd_keep *keep);
 /* ---- watches ---- */
 
 enum etcd_watch_kind {
-    ETCD_WATCH_CREATED, /* the server has the watch: all events after `revision` will come. Called again after
-                           each resume */
-    ETCD_WATCH_EVENTS,  /* what changed, in order */
+    ETCD_WATCH_CREATED,  /* the server has the watch: all events after `revision` will come. Comes again
+                            after each resume */
+    ETCD_WATCH_EVENTS,   /* what changed, in order */
     ETCD_WATCH_PROGRESS, /* all events up to `revision` have come */
     /* These two are the last callback. The watch is over, and still has to be cancelled. */
     ETCD_WATCH_COMPACTED, /* events up to `revision` may be lost: the store has forgotten them. Read the keys
@@ -375,7 +375,8 @@ struct etcd_member_status {
     char version[32];
 };
 
-/* Reads the status of the member at `endpoint`, its place in the configuration, counted from 0. */
+/* Reads the status of one member, and asks no other. `endpoint`: its place in the configuration, counted
+ * from 0. */
 enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
                                     struct etcd_member_status *out);
 /* The number of endpoints in the configuration. */

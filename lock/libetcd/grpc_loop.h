@@ -38,8 +38,7 @@ struct etcd_loop {
     pthread_t thread;
     bool started;
     struct etcd_ticker *tickers;
-    grpc_channel
-        *wake_channel; /* any that lives as long as the loop; the owner sets it before the first wake */
+    grpc_channel *wake_channel; /* any channel; the owner sets it before the first wake */
     struct etcd_tag wake;
     _Atomic bool waking; /* the wake tag is in flight */
 
