@@ -186,7 +186,8 @@ enum lock_status etcd_watches_wait(struct etcd_watches *watches, const char *nam
             watched->watch = NULL;
             watched_begin(watched);
         }
-        bool is_late = watched->has_begun && watched->newest > place->read_revision; /* it may be gone */
+        bool is_late =
+            watched->has_begun && watched->newest > place->read_revision; /* the predecessor may be gone */
         if (!watched->has_ended)
             retry_ms = is_late ? 0 : RETRY_MS;
     }
