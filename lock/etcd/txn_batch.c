@@ -1,11 +1,16 @@
-#include "lock/etcd/txn_batch.h"
-
+/* Sends the transactions of many threads as one request: what comes while two requests are in flight gathers,
+ * and goes together, which costs the store one entry of its log.
+ *
+ * A thread that comes while fewer than FLIGHTS_MAX requests are in flight leads: it sends its own
+ * transaction, and those that have gathered. The others wait until theirs is done, until they are appointed
+ * leader, or until their time is up. */
 #include <stdlib.h>
 
 #include "lock/core/waiter.h"
+#include "lock/etcd/etcd_queue.h"
 
-/* Requests in flight at a time: one travels while the store works on the other. */
-enum { FLYING_MAX = 2 };
+/* etcd allows 128 operations in a transaction. It counts those of a nested transaction separately. */
+enum { FLIGHTS_MAX = 2, TOGETHER_MAX = 64 };
 
 /* libetcd takes at most so long to read a request that it is given. */
 static const int64_t read_ns = 5000000;
@@ -18,9 +23,7 @@ enum state {
     DONE   /* its thread is woken */
 };
 
-/* A thread's transaction; lives on its stack. A thread that comes while fewer than FLYING_MAX requests are in
- * flight leads: it sends its own transaction, and those that have gathered. The others wait until theirs is
- * done, they are appointed leader, or their time is up. */
+/* A thread's transaction; lives on its stack. */
 struct item {
     TAILQ_ENTRY(item) queued;
     struct item **seat; /* while it is in flight: the leader's pointer to it */
@@ -36,15 +39,15 @@ struct item {
 struct etcd_batch {
     struct etcd_session *session;
     pthread_mutex_t mutex;
-    int flying; /* leaders, with those that are appointed */
+    int leaders; /* those that are appointed count too */
     TAILQ_HEAD(queued_items, item) queue;
 };
 
-/* The items that one leader sends. An item is set to NULL when its thread leaves. */
+/* The items that one leader sends; its own is the first. An item is set to NULL when its thread leaves. */
 struct flight {
     struct etcd_call_limit call_limit; /* the leader's */
     struct etcd_batch *batch;
-    struct item *items[ETCD_TOGETHER_MAX];
+    struct item *items[TOGETHER_MAX];
     size_t count;
 };
 
@@ -67,25 +70,25 @@ void etcd_batch_free(struct etcd_batch *batch) {
 
 /* ---- with the mutex held ---- */
 
-static struct item *take_first(struct etcd_batch *batch) {
+static struct item *batch_take_first(struct etcd_batch *batch) {
     struct item *first = TAILQ_FIRST(&batch->queue);
     if (first)
         TAILQ_REMOVE(&batch->queue, first, queued);
     return first;
 }
 
-/* The leader is done. Returns the next, to be woken without the mutex; NULL: no thread waits. */
-static struct item *appoint_leader(struct etcd_batch *batch) {
-    struct item *next = take_first(batch);
+/* A leader is done. Returns the next, whom the caller wakes without the mutex; NULL: no thread waits. */
+static struct item *batch_appoint_leader(struct etcd_batch *batch) {
+    struct item *next = batch_take_first(batch);
     if (next)
         next->state = LEADS;
     else
-        batch->flying--;
+        batch->leaders--;
     return next;
 }
 
 /* `item` NULL: its thread has left. `reply` is only for ETCD_OK. */
-static void finish(struct item *item, enum etcd_status status, const struct etcd_reply *reply) {
+static void item_finish(struct item *item, enum etcd_status status, const struct etcd_reply *reply) {
     if (!item)
         return;
     if (status == ETCD_OK)
@@ -94,127 +97,8 @@ static void finish(struct item *item, enum etcd_status status, const struct etcd
     item->state = DONE;
 }
 
-/* ---- sending ---- */
-
-static void wake(struct item *item) {
-    if (item)
-        lock_waiter_wake(&item->waiter);
-}
-
-/* libetcd has read the request: the threads need not stay for it any more. */
-static void on_read(void *ctx) {
-    struct flight *flight = ctx;
-    pthread_mutex_lock(&flight->batch->mutex);
-    for (size_t i = 0; i < flight->count; i++) {
-        if (flight->items[i] && flight->items[i]->state == TAKEN)
-            flight->items[i]->state = SENT;
-    }
-    pthread_mutex_unlock(&flight->batch->mutex);
-}
-
-/* A leader that is cancelled stays as long as other threads wait for its request. */
-static bool gives_up(void *ctx) {
-    struct flight *flight = ctx;
-    if (!etcd_session_gives_up(&flight->call_limit))
-        return false;
-    bool is_alone = true;
-    pthread_mutex_lock(&flight->batch->mutex);
-    for (size_t i = 1; i < flight->count && is_alone; i++)
-        is_alone = !flight->items[i] || flight->items[i]->state == DONE;
-    pthread_mutex_unlock(&flight->batch->mutex);
-    return is_alone;
-}
-
-static struct etcd_call make_call(struct flight *flight) {
-    struct etcd_call call = etcd_session_call_within(flight->batch->session, &flight->call_limit);
-    call.gives_up = call.gives_up ? gives_up : NULL;
-    call.on_read = on_read;
-    call.ctx = flight;
-    return call;
-}
-
-/* Its thread is woken at once, and does not wait for the other items. A leader that is cancelled sends
- * nothing more. */
-static void send_one(struct flight *flight, size_t i) {
-    struct etcd_batch *batch = flight->batch;
-    struct etcd_reply *reply = NULL;
-    enum etcd_status status = ETCD_UNAVAILABLE;
-    pthread_mutex_lock(&batch->mutex);
-    struct item *item = flight->items[i];
-    if (item)
-        item->state = TAKEN;
-    pthread_mutex_unlock(&batch->mutex);
-    if (!item) /* its thread has left */
-        return;
-    if (etcd_session_may_call(batch->session, &flight->call_limit.limit)) {
-        const struct etcd_call call = make_call(flight);
-        status = etcd_txn(etcd_session_client(batch->session), item->txn, &call, &reply);
-    }
-    pthread_mutex_lock(&batch->mutex);
-    item = flight->items[i];
-    flight->items[i] = NULL;
-    finish(item, status, reply);
-    pthread_mutex_unlock(&batch->mutex);
-    if (i > 0)
-        wake(item);
-    etcd_reply_free(reply);
-}
-
-/* One transaction that is refused (no space left, no such lease) makes etcd refuse all. */
-static bool is_refusal(enum etcd_status status) {
-    return status == ETCD_NOT_FOUND || status == ETCD_EXHAUSTED || status == ETCD_INVALID ||
-           status == ETCD_FAILED || status == ETCD_DENIED;
-}
-
-/* Sends the transactions nested in one that compares nothing. etcd evaluates all compares before it writes
- * anything. False: they must be sent one by one. */
-static bool send_many(struct flight *flight) {
-    struct etcd_batch *batch = flight->batch;
-    struct etcd_op ops[ETCD_TOGETHER_MAX];
-    const struct etcd_call call = make_call(flight);
-    struct etcd_reply *reply = NULL;
-    for (size_t i = 0; i < flight->count; i++)
-        ops[i] = (struct etcd_op){ETCD_TXN, .txn = *flight->items[i]->txn};
-    const struct etcd_txn all = {.then = ops, .then_count = flight->count};
-    enum etcd_status status = etcd_txn(etcd_session_client(batch->session), &all, &call, &reply);
-    if (is_refusal(status))
-        return false;
-    pthread_mutex_lock(&batch->mutex);
-    for (size_t i = 0; i < flight->count; i++) {
-        if (status == ETCD_OK)
-            reply->replies[i].revision = reply->revision;
-        finish(flight->items[i], status, status == ETCD_OK ? &reply->replies[i] : NULL);
-    }
-    pthread_mutex_unlock(&batch->mutex);
-    etcd_reply_free(reply);
-    return true;
-}
-
-/* Called with the mutex held, which it gives up. */
-static void lead(struct etcd_batch *batch, struct item *item) {
-    struct flight flight = {.call_limit.limit = item->limit, .batch = batch};
-    for (struct item *each = item; each; each = flight.count < ETCD_TOGETHER_MAX ? take_first(batch) : NULL) {
-        each->state = TAKEN;
-        each->seat = &flight.items[flight.count];
-        flight.items[flight.count++] = each;
-    }
-    pthread_mutex_unlock(&batch->mutex);
-    if (flight.count == 1 || !send_many(&flight)) {
-        for (size_t i = 0; i < flight.count; i++)
-            send_one(&flight, i);
-    }
-    pthread_mutex_lock(&batch->mutex);
-    struct item *next = appoint_leader(batch);
-    pthread_mutex_unlock(&batch->mutex);
-    wake(next);
-    for (size_t i = 1; i < flight.count; i++) /* those that went alone are NULL here */
-        wake(flight.items[i]);
-}
-
-/* ---- waiting ---- */
-
 /* The thread's time is up. False: it must still wait, until `*until_ns`, for what is about to happen. */
-static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns) {
+static bool item_leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns) {
     bool left = item->state == QUEUED || item->state == SENT;
     if (item->state == QUEUED)
         TAILQ_REMOVE(&batch->queue, item, queued);
@@ -226,8 +110,107 @@ static bool leave(struct etcd_batch *batch, struct item *item, int64_t *until_ns
     return left;
 }
 
-/* Without the mutex. */
-static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
+/* ---- sending ---- */
+
+static void item_wake(struct item *item) {
+    if (item)
+        lock_waiter_wake(&item->waiter);
+}
+
+/* libetcd has read the request: the threads need not stay for that any more. */
+static void flight_on_read(void *ctx) {
+    struct flight *flight = ctx;
+    pthread_mutex_lock(&flight->batch->mutex);
+    for (size_t i = 0; i < flight->count; i++) {
+        if (flight->items[i] && flight->items[i]->state == TAKEN)
+            flight->items[i]->state = SENT;
+    }
+    pthread_mutex_unlock(&flight->batch->mutex);
+}
+
+/* A leader that is cancelled stays as long as other threads wait for its request. */
+static bool flight_gives_up(void *ctx) {
+    struct flight *flight = ctx;
+    if (!etcd_session_gives_up(&flight->call_limit))
+        return false;
+    bool is_alone = true;
+    pthread_mutex_lock(&flight->batch->mutex);
+    for (size_t i = 1; i < flight->count && is_alone; i++)
+        is_alone = !flight->items[i] || flight->items[i]->state == DONE;
+    pthread_mutex_unlock(&flight->batch->mutex);
+    return is_alone;
+}
+
+static struct etcd_call flight_call(struct flight *flight) {
+    struct etcd_call call = etcd_session_call_within(flight->batch->session, &flight->call_limit);
+    call.gives_up = call.gives_up ? flight_gives_up : NULL;
+    call.on_read = flight_on_read;
+    call.ctx = flight;
+    return call;
+}
+
+/* Sends one item. Wakes its thread at once, so that it does not wait for the other items. A leader that is
+ * cancelled sends nothing more. */
+static void batch_send_one(struct flight *flight, size_t i) {
+    struct etcd_batch *batch = flight->batch;
+    struct etcd_reply *reply = NULL;
+    enum etcd_status status = ETCD_UNAVAILABLE;
+    pthread_mutex_lock(&batch->mutex);
+    struct item *item = flight->items[i];
+    if (item)
+        item->state = TAKEN;
+    pthread_mutex_unlock(&batch->mutex);
+    if (!item) /* its thread has left */
+        return;
+    if (etcd_session_may_call(batch->session, &flight->call_limit.limit)) {
+        const struct etcd_op op = {ETCD_TXN, .txn = *item->txn};
+        const struct etcd_call call = flight_call(flight);
+        status = etcd_do(batch->session->etcd, &op, &call, &reply);
+    }
+    pthread_mutex_lock(&batch->mutex);
+    item = flight->items[i];
+    flight->items[i] = NULL;
+    item_finish(item, status, reply);
+    pthread_mutex_unlock(&batch->mutex);
+    if (i > 0)
+        item_wake(item);
+    etcd_reply_free(reply);
+}
+
+/* One transaction that is refused (no space left, no such lease) makes etcd refuse all. */
+static bool batch_is_refusal(enum etcd_status status) {
+    return status == ETCD_NOT_FOUND || status == ETCD_EXHAUSTED || status == ETCD_INVALID ||
+           status == ETCD_FAILED || status == ETCD_DENIED;
+}
+
+/* Sends the transactions nested in one that compares nothing. etcd evaluates all compares before it writes
+ * anything. False: the items must be sent one by one. */
+static bool batch_send_many(struct flight *flight) {
+    struct etcd_batch *batch = flight->batch;
+    struct etcd_op ops[TOGETHER_MAX];
+    const struct etcd_call call = flight_call(flight);
+    struct etcd_reply *reply = NULL;
+    for (size_t i = 0; i < flight->count; i++)
+        ops[i] = (struct etcd_op){ETCD_TXN, .txn = *flight->items[i]->txn};
+    const struct etcd_op all = {ETCD_TXN, .txn = {.then = ops, .then_count = flight->count}};
+    enum etcd_status status = etcd_do(batch->session->etcd, &all, &call, &reply);
+    if (batch_is_refusal(status))
+        return false;
+    pthread_mutex_lock(&batch->mutex);
+    for (size_t i = 0; i < flight->count; i++) {
+        if (status == ETCD_OK)
+            reply->replies[i].revision = reply->revision;
+        item_finish(flight->items[i], status, status == ETCD_OK ? &reply->replies[i] : NULL);
+    }
+    pthread_mutex_unlock(&batch->mutex);
+    etcd_reply_free(reply);
+    return true;
+}
+
+/* ---- waiting ---- */
+
+/* Waits until the item is done, its thread leaves (false), or its thread must lead (true). */
+static bool item_wait(struct etcd_batch *batch, struct item *item) {
     struct lock_cancel *cancel = item->limit.cancel;
     int64_t until_ns = item->limit.until_ns;
     enum lock_status status;
@@ -235,43 +218,59 @@ static void wait_in_queue(struct etcd_batch *batch, struct item *item) {
         int64_t soon_ns = lock_mono_ns() + etcd_session_grace_ns;
         pthread_mutex_lock(&batch->mutex);
         bool waits = status == LOCK_CANCELLED && item->state != QUEUED;
-        bool left = !waits && leave(batch, item, &until_ns);
+        bool left = !waits && item_leave(batch, item, &until_ns);
         pthread_mutex_unlock(&batch->mutex);
         if (left)
-            return;
+            return false;
         cancel = NULL;
         if (waits)
             until_ns = soon_ns < until_ns ? soon_ns : until_ns;
     }
-    if (item->state == DONE)
-        return;
-    pthread_mutex_lock(&batch->mutex);
-    if (etcd_session_may_call(batch->session, &item->limit)) {
-        lead(batch, item);
-        return;
-    }
-    struct item *next = appoint_leader(batch);
-    pthread_mutex_unlock(&batch->mutex);
-    item->status = ETCD_UNAVAILABLE;
-    wake(next);
+    return item->state == LEADS;
 }
 
 enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *txn,
                                const struct lock_limit *limit,
                                void (*read)(void *ctx, const struct etcd_reply *reply), void *ctx) {
-    struct item item = {.txn = txn, .limit = *limit, .read = read, .ctx = ctx};
+    struct item item = {.txn = txn, .limit = *limit, .read = read, .ctx = ctx, .status = ETCD_UNAVAILABLE};
+    struct flight flight = {.call_limit.limit = *limit, .batch = batch};
     if (!etcd_session_may_call(batch->session, limit))
         return ETCD_UNAVAILABLE;
     pthread_mutex_lock(&batch->mutex);
-    if (batch->flying < FLYING_MAX) {
-        batch->flying++;
-        lead(batch, &item);
-        return item.status;
+    const bool queues = batch->leaders == FLIGHTS_MAX;
+    if (queues) {
+        lock_waiter_init(&item.waiter);
+        TAILQ_INSERT_TAIL(&batch->queue, &item, queued);
+        pthread_mutex_unlock(&batch->mutex);
+        if (!item_wait(batch, &item)) {
+            lock_waiter_destroy(&item.waiter);
+            return item.status;
+        }
+        pthread_mutex_lock(&batch->mutex);
+    } else {
+        batch->leaders++;
     }
-    lock_waiter_init(&item.waiter);
-    TAILQ_INSERT_TAIL(&batch->queue, &item, queued);
+    /* This thread leads. */
+    if (!queues || etcd_session_may_call(batch->session, limit)) {
+        for (struct item *each = &item; each;
+             each = flight.count < TOGETHER_MAX ? batch_take_first(batch) : NULL) {
+            each->state = TAKEN;
+            each->seat = &flight.items[flight.count];
+            flight.items[flight.count++] = each;
+        }
+        pthread_mutex_unlock(&batch->mutex);
+        if (flight.count == 1 || !batch_send_many(&flight)) {
+            for (size_t i = 0; i < flight.count; i++)
+                batch_send_one(&flight, i);
+        }
+        pthread_mutex_lock(&batch->mutex);
+    }
+    struct item *next = batch_appoint_leader(batch);
     pthread_mutex_unlock(&batch->mutex);
-    wait_in_queue(batch, &item);
-    lock_waiter_destroy(&item.waiter);
+    item_wake(next);
+    for (size_t i = 1; i < flight.count; i++) /* those that went alone are NULL here */
+        item_wake(flight.items[i]);
+    if (queues)
+        lock_waiter_destroy(&item.waiter);
     return item.status;
 }

@@ -1,19 +1,19 @@
-/* etcd, variant fixed-key: one key for each lock, put by the first owner that finds it missing.
+/* etcd, variant fixed-key: one key for each lock. The first owner that finds it missing puts it.
  *
- * It is right, and its fence is the create revision, as with the queue. But all waiters wait for the same
- * key, and all are woken when it is deleted: one gets the lock, and the others have asked for nothing (the
- * "herd"). The longest waiter has no better chance than the newest. Beside the queue it shows what a queue is
- * for. */
+ * This lock is right, and its fence is the create revision, as with the queue. But all waiters wait for the
+ * same key, and its deletion wakes all of them: one gets the lock, and the others have asked for nothing (the
+ * "herd"). The longest waiter has no better chance than the newest. The comparison with the queue shows what
+ * a queue is for. */
 #include <string.h>
 
-#include "lock/etcd/store.h"
+#include "lock/etcd/etcd_queue.h"
 
 static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt) {
     struct etcd_store *store = opened;
     struct lock_grant *grant = &attempt->grant;
     struct etcd_put_result put;
     char name[ETCD_KEY_SIZE];
-    int64_t sent_ns = lock_env_now_ns(etcd_session_env(store->session));
+    int64_t sent_ns = lock_env_now_ns(store->session->env);
     etcd_store_name_lock(store, name, grant->key);
     enum lock_status status = etcd_store_put(store, attempt, &put);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;

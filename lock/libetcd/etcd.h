@@ -25,24 +25,31 @@
  *         return status != ETCD_OK;
  *     }
  *
- * Members. A client has one or several endpoints, which are members of one cluster. It uses one of them as
- * long as it is connected to it; otherwise it connects to all. It leaves a member that cannot be reached, has
- * no leader, or does not answer. Watches alone notice within ten seconds that a member has vanished;
- * keepalives notice it within a quarter of the time to live. A read is repeated at other members until its
- * deadline. A write that may have reached a member is never repeated: it ends as ETCD_UNKNOWN, unless the
- * caller marks it idempotent. A write that did nothing (no member was connected, or the member answered that
- * it has no leader) is repeated.
+ * Members. A client has one or several endpoints, which are members of one cluster.
+ * - It uses one member as long as it is connected to it; otherwise it connects to all.
+ * - It leaves a member that cannot be reached, has no leader, or does not answer.
+ * - A client that only watches notices within ten seconds that its member has vanished. One that keeps leases
+ *   alive notices it within a quarter of their time to live.
+ * - It repeats a read at other members until the deadline.
+ * - It never repeats a write that may have reached a member, unless the caller marks the write idempotent.
+ *   Such a write ends as ETCD_UNKNOWN.
+ * - It repeats a write that did nothing: no member was connected, or the member answered that it has no
+ *   leader.
  *
- * Threads. Any thread may call any function, except etcd_close(); a signal handler may call none. A client
- * has one thread of its own, the loop, which takes no signals; gRPC has some more. A call that takes a struct
- * etcd_call blocks until it is answered or its deadline passes. The loop calls the callbacks of watches and
- * keepalives, one at a time: they must not block, since the loop does nothing else meanwhile, and must not
- * make blocking calls of the same client, which would wait for themselves. They may start and cancel watches
- * and drop keepalives. The library never logs or exits. gRPC would log, and is silenced for the whole process
- * unless GRPC_VERBOSITY is set. A process that forks opens its clients after the fork.
+ * Threads.
+ * - Any thread may call any function, except etcd_close(). A signal handler may call none.
+ * - A call that takes a struct etcd_call blocks until it is answered or its deadline passes.
+ * - A client has one thread of its own, the loop, which takes no signals; gRPC has some more.
+ * - The loop calls the callbacks of watches and keepalives, one at a time. A callback may start and cancel
+ *   watches, and drop keepalives. It must not block, since the loop does nothing else meanwhile, and must not
+ *   make blocking calls of the same client, which would wait for themselves.
+ * - A process that forks opens its clients after the fork.
  *
- * Memory. A call reads its arguments only during the call. The arguments of a callback live until it returns.
- * Any pointer that is freed or closed may be NULL.
+ * Memory. A call reads its arguments only while it runs. The arguments of a callback live until the callback
+ * returns. Every pointer that is freed or closed may be NULL.
+ *
+ * The library never logs or exits. gRPC would log; the library silences it for the whole process unless
+ * GRPC_VERBOSITY is set.
  *
  * To link: -letcd; or with libetcd.a: -letcd -lgrpc -lgpr -lprotobuf-c -pthread. Times are nanoseconds of
  * CLOCK_MONOTONIC, unless a name says otherwise. */
@@ -65,8 +72,8 @@ enum { ETCD_ERROR_SIZE = 512 };
 
 enum etcd_status {
     ETCD_OK,
-    ETCD_UNKNOWN, /* a write was sent, and not answered or its answer cannot be read: the server did it, did
-                     not, or will do it */
+    ETCD_UNKNOWN, /* a write was sent, and no answer that can be read has come: the server did it, did not, or
+                     will do it */
     ETCD_UNAVAILABLE, /* no member that has a leader can be reached; nothing was done */
     ETCD_TIMEOUT,     /* the deadline passed; nothing was done */
     ETCD_CANCELLED,   /* etcd_close() ended the call; a write may have been done */
@@ -112,8 +119,8 @@ struct etcd_config {
     const char *ca_file, *cert_file, *key_file;
     /* For calls without a deadline; 0: 5,000. */
     int64_t timeout_ms;
-    /* May be NULL. The calling thread runs it when a call ends because no member could be reached, or
-     * answered, or carried it out: with the member that was asked last, as HOST:PORT, and the reason. */
+    /* May be NULL. The calling thread runs it when a call ends because no member could be reached, answered,
+     * or carried it out. `member` is the member that was asked last, as HOST:PORT. */
     void (*on_error)(void *ctx, const char *member, const char *why);
     void *ctx;
 };
@@ -138,7 +145,7 @@ struct etcd_call {
      * sent as ETCD_UNKNOWN, anything else as ETCD_TIMEOUT. (The wait for a login ends only with the
      * deadline.) */
     bool (*gives_up)(void *ctx);
-    /* May be NULL. For operations on keys: called when the operation has been read, and may be freed. */
+    /* May be NULL. Called when the call has read its arguments: the caller may free the operation. */
     void (*on_read)(void *ctx);
     void *ctx; /* for both */
 };
@@ -189,7 +196,7 @@ struct etcd_compare {
 };
 
 /* A transaction does `then` if all compares hold, else `otherwise`, at one revision. It must not put a key
- * twice. Nested transactions compare before anything is written. */
+ * twice. The server evaluates the compares of nested transactions too before it writes anything. */
 struct etcd_txn {
     const struct etcd_compare *compares;
     size_t compare_count;
@@ -242,7 +249,7 @@ enum etcd_status etcd_txn(struct etcd *etcd, const struct etcd_txn *txn, const s
 /* Any of the four. */
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply);
-/* Frees all that is in it, too. */
+/* Frees a reply with everything in it. */
 void etcd_reply_free(struct etcd_reply *reply);
 
 /* Makes the store forget the revisions before `revision`. `physical`: waits until the space is free. */
@@ -255,18 +262,18 @@ enum etcd_status etcd_compact(struct etcd *etcd, int64_t revision, bool physical
  * the server chooses one. ETCD_EXISTS if the id is taken. */
 enum etcd_status etcd_lease_grant(struct etcd *etcd, int64_t ttl_s, int64_t id, const struct etcd_call *call,
                                   int64_t *granted_id, int64_t *granted_ttl_s);
-/* Deletes all its keys. ETCD_NOT_FOUND if it did not exist any more. */
+/* Ends a lease, and deletes all its keys. ETCD_NOT_FOUND if the lease did not exist any more. */
 enum etcd_status etcd_lease_revoke(struct etcd *etcd, int64_t id, const struct etcd_call *call);
 
 struct etcd_lease_info {
-    int64_t ttl_s; /* that is left, in whole seconds: 0 in the last second, until it is revoked */
+    int64_t ttl_s; /* the seconds that are left, rounded down: 0 in the last second, until it is revoked */
     int64_t granted_ttl_s;
     struct etcd_bytes *keys; /* if requested */
     size_t key_count;
 };
 
-/* Reads the time to live. ETCD_NOT_FOUND if the lease has expired. To be freed with etcd_lease_info_free().
- */
+/* Reads the time to live. ETCD_NOT_FOUND if the lease has expired. The caller frees `*info` with
+ * etcd_lease_info_free(). */
 enum etcd_status etcd_lease_time_to_live(struct etcd *etcd, int64_t id, bool keys,
                                          const struct etcd_call *call, struct etcd_lease_info **info);
 void etcd_lease_info_free(struct etcd_lease_info *info);
@@ -276,14 +283,14 @@ void etcd_lease_info_free(struct etcd_lease_info *info);
 struct etcd_keep;
 
 /* Renews the lease `id` every `every_ms` (at least 10) until etcd_keep_drop() or etcd_close(). `granted_ns`:
- * a time before the grant; `ttl_s`: the granted time to live. The loop calls `on_lost` once if the lease is
- * gone, or if its time to live has passed since the last renewal that was answered was sent. ETCD_OK or
- * ETCD_NOMEM; does not block. */
+ * a time before the grant was requested; `ttl_s`: the granted time to live. A renewal counts from when it was
+ * sent, once it is answered. The loop calls `on_lost` once, if the lease is gone or if its time to live has
+ * passed since the last renewal. ETCD_OK or ETCD_NOMEM; does not block. */
 enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t granted_ns, int64_t every_ms,
                            void (*on_lost)(void *ctx, int64_t id), void *ctx, struct etcd_keep **keep);
-/* The lease lives until then: its time to live after the last renewal that was answered was sent. 0 once it
- * is lost. A deposed leader can go on renewing beside its successor for an election time-out: leave a margin
- * for that if the lease guards something. */
+/* Returns the time until which the lease lives: its time to live after the last renewal. 0 once it is lost. A
+ * deposed leader can go on renewing beside its successor for an election time-out: leave a margin for that if
+ * the lease guards something. */
 int64_t etcd_keep_deadline_ns(const struct etcd_keep *keep);
 /* Ends the renewals; the lease expires, unless the caller revokes it. No callback follows the return, unless
  * a callback made this call. */
@@ -292,8 +299,8 @@ void etcd_keep_drop(struct etcd_keep *keep);
 /* ---- watches ---- */
 
 enum etcd_watch_kind {
-    ETCD_WATCH_CREATED,  /* the server has it: all events after `revision` will come. Again after each resume
-                          */
+    ETCD_WATCH_CREATED,  /* the server has the watch: all events after `revision` will come. Comes again
+                            after each resume */
     ETCD_WATCH_EVENTS,   /* what changed, in order */
     ETCD_WATCH_PROGRESS, /* all events up to `revision` have come */
     /* These two are the last callback. The watch is over, and still has to be cancelled. */
@@ -355,7 +362,7 @@ struct etcd_members {
     size_t count;
 };
 
-/* To be freed with etcd_members_free(). */
+/* Lists the members of the cluster. The caller frees `*members` with etcd_members_free(). */
 enum etcd_status etcd_member_list(struct etcd *etcd, const struct etcd_call *call,
                                   struct etcd_members **members);
 void etcd_members_free(struct etcd_members *members);
@@ -368,9 +375,11 @@ struct etcd_member_status {
     char version[32];
 };
 
-/* Asks only the member at `endpoint`, its place in the configuration, counted from 0. */
+/* Reads the status of one member, and asks no other. `endpoint`: its place in the configuration, counted
+ * from 0. */
 enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const struct etcd_call *call,
                                     struct etcd_member_status *out);
+/* The number of endpoints in the configuration. */
 size_t etcd_endpoint_count(const struct etcd *etcd);
 
 #pragma GCC visibility pop

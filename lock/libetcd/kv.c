@@ -1,14 +1,11 @@
 /* Operations on keys: range, put, delete, txn and compact. */
-#include "etcd.pb-c.h"
-#include "lock/libetcd/client.h"
-#include "lock/libetcd/wire/key_range.h"
-#include "lock/libetcd/wire/reply.h"
+#include "lock/libetcd/etcd_client.h"
 
 static const struct {
     struct etcd_method method;
     const ProtobufCMessageDescriptor *request;
     Pb__RequestOp__RequestCase request_case; /* inside a transaction */
-} methods[] = {
+} kv_methods[] = {
     [ETCD_RANGE] = {{.path = "/etcdserverpb.KV/Range", .response = &pb__range_response__descriptor},
                     &pb__range_request__descriptor,
                     PB__REQUEST_OP__REQUEST_RANGE},
@@ -23,16 +20,17 @@ static const struct {
                   PB__REQUEST_OP__REQUEST_TXN},
 };
 
-/* ---- requests; NULL or false when out of memory ---- */
+/* ---- requests; NULL or false: out of memory ---- */
 
-static void *new_message(struct etcd_arena *arena, const ProtobufCMessageDescriptor *descriptor) {
+static void *kv_new_message(struct etcd_arena *arena, const ProtobufCMessageDescriptor *descriptor) {
     void *message = etcd_arena_alloc(arena, descriptor->sizeof_message);
     if (message)
         protobuf_c_message_init(descriptor, message);
     return message;
 }
 
-static bool fill_range(struct etcd_arena *arena, const struct etcd_range *range, Pb__RangeRequest *request) {
+static bool kv_fill_range(struct etcd_arena *arena, const struct etcd_range *range,
+                          Pb__RangeRequest *request) {
     request->limit = range->limit;
     request->revision = range->revision;
     request->sort_order = (int32_t)range->order;
@@ -48,7 +46,7 @@ static bool fill_range(struct etcd_arena *arena, const struct etcd_range *range,
                                &request->range_end);
 }
 
-static bool fill_put(const struct etcd_put *put, Pb__PutRequest *request) {
+static bool kv_fill_put(const struct etcd_put *put, Pb__PutRequest *request) {
     request->key = etcd_bytes_pack(put->key);
     request->value = etcd_bytes_pack(put->value);
     request->lease = put->lease;
@@ -58,13 +56,15 @@ static bool fill_put(const struct etcd_put *put, Pb__PutRequest *request) {
     return true;
 }
 
-static bool fill_delete(struct etcd_arena *arena, const struct etcd_delete *del, Pb__DeleteRequest *request) {
+static bool kv_fill_delete(struct etcd_arena *arena, const struct etcd_delete *del,
+                           Pb__DeleteRequest *request) {
     request->prev_kv = del->prev;
     return etcd_key_range_pack(arena, del->key, del->end, del->prefix, &request->key, &request->range_end);
 }
 
 /* Version, revisions and lease are numbers, and one union in protobuf-c's struct. */
-static bool fill_compare(struct etcd_arena *arena, const struct etcd_compare *compare, Pb__Compare *packed) {
+static bool kv_fill_compare(struct etcd_arena *arena, const struct etcd_compare *compare,
+                            Pb__Compare *packed) {
     static const Pb__Compare__TargetUnionCase cases[] = {
         [ETCD_VERSION] = PB__COMPARE__TARGET_UNION_VERSION,
         [ETCD_CREATE_REVISION] = PB__COMPARE__TARGET_UNION_CREATE_REVISION,
@@ -83,64 +83,64 @@ static bool fill_compare(struct etcd_arena *arena, const struct etcd_compare *co
                                &packed->range_end);
 }
 
-static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op);
+static const ProtobufCMessage *kv_pack_request(struct etcd_arena *arena, const struct etcd_op *op);
 
-static bool pack_ops(struct etcd_arena *arena, const struct etcd_op *ops, size_t count, size_t *n,
-                     Pb__RequestOp ***packed) {
+static bool kv_pack_ops(struct etcd_arena *arena, const struct etcd_op *ops, size_t count, size_t *n,
+                        Pb__RequestOp ***packed) {
     *packed = etcd_arena_array(arena, count, sizeof(void *));
     for (*n = 0; *packed && *n < count; (*n)++) {
-        Pb__RequestOp *op = (*packed)[*n] = new_message(arena, &pb__request_op__descriptor);
-        const ProtobufCMessage *request = pack_request(arena, &ops[*n]);
+        Pb__RequestOp *op = (*packed)[*n] = kv_new_message(arena, &pb__request_op__descriptor);
+        const ProtobufCMessage *request = kv_pack_request(arena, &ops[*n]);
         if (!op || !request)
             return false;
-        op->request_case = methods[ops[*n].kind].request_case;
+        op->request_case = kv_methods[ops[*n].kind].request_case;
         op->range = (Pb__RangeRequest *)(uintptr_t)request; /* a union of pointers */
     }
     return *packed != NULL;
 }
 
-static bool fill_txn(struct etcd_arena *arena, const struct etcd_txn *txn, Pb__TxnRequest *request) {
+static bool kv_fill_txn(struct etcd_arena *arena, const struct etcd_txn *txn, Pb__TxnRequest *request) {
     request->compare = etcd_arena_array(arena, txn->compare_count, sizeof(void *));
     for (; request->compare && request->n_compare < txn->compare_count; request->n_compare++) {
-        Pb__Compare *compare = new_message(arena, &pb__compare__descriptor);
-        if (!compare || !fill_compare(arena, &txn->compares[request->n_compare], compare))
+        Pb__Compare *compare = kv_new_message(arena, &pb__compare__descriptor);
+        if (!compare || !kv_fill_compare(arena, &txn->compares[request->n_compare], compare))
             return false;
         request->compare[request->n_compare] = compare;
     }
     return request->compare &&
-           pack_ops(arena, txn->then, txn->then_count, &request->n_success, &request->success) &&
-           pack_ops(arena, txn->otherwise, txn->otherwise_count, &request->n_failure, &request->failure);
+           kv_pack_ops(arena, txn->then, txn->then_count, &request->n_success, &request->success) &&
+           kv_pack_ops(arena, txn->otherwise, txn->otherwise_count, &request->n_failure, &request->failure);
 }
 
-static const ProtobufCMessage *pack_request(struct etcd_arena *arena, const struct etcd_op *op) {
-    void *request = new_message(arena, methods[op->kind].request);
+static const ProtobufCMessage *kv_pack_request(struct etcd_arena *arena, const struct etcd_op *op) {
+    void *request = kv_new_message(arena, kv_methods[op->kind].request);
     if (!request)
         return NULL;
     bool packed = false;
     switch (op->kind) {
-    case ETCD_RANGE: packed = fill_range(arena, &op->range, request); break;
-    case ETCD_PUT: packed = fill_put(&op->put, request); break;
-    case ETCD_DELETE: packed = fill_delete(arena, &op->del, request); break;
-    case ETCD_TXN: packed = fill_txn(arena, &op->txn, request); break;
+    case ETCD_RANGE: packed = kv_fill_range(arena, &op->range, request); break;
+    case ETCD_PUT: packed = kv_fill_put(&op->put, request); break;
+    case ETCD_DELETE: packed = kv_fill_delete(arena, &op->del, request); break;
+    case ETCD_TXN: packed = kv_fill_txn(arena, &op->txn, request); break;
     }
     return packed ? request : NULL;
 }
 
 /* ---- calls ---- */
 
-static bool only_reads(const struct etcd_op *ops, size_t count) {
+static bool kv_only_reads(const struct etcd_op *ops, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct etcd_txn *txn = &ops[i].txn;
-        if (ops[i].kind == ETCD_TXN
-                ? !only_reads(txn->then, txn->then_count) || !only_reads(txn->otherwise, txn->otherwise_count)
-                : ops[i].kind != ETCD_RANGE)
+        if (ops[i].kind == ETCD_TXN ? !kv_only_reads(txn->then, txn->then_count) ||
+                                          !kv_only_reads(txn->otherwise, txn->otherwise_count)
+                                    : ops[i].kind != ETCD_RANGE)
             return false;
     }
     return true;
 }
 
 /* A server of version 3.4 crashes on an unknown sort order, and takes an unknown compare for true. */
-static bool is_valid(const struct etcd_op *op, int depth) {
+static bool kv_is_valid(const struct etcd_op *op, int depth) {
     if (op->kind == ETCD_RANGE)
         return op->range.sort_by <= ETCD_VALUE && op->range.order <= ETCD_DESCENDING;
     if (op->kind != ETCD_TXN)
@@ -151,26 +151,26 @@ static bool is_valid(const struct etcd_op *op, int depth) {
         valid = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
                 txn->compares[i].relation <= ETCD_NOT_EQUAL;
     for (size_t i = 0; i < txn->then_count && valid; i++)
-        valid = is_valid(&txn->then[i], depth + 1);
+        valid = kv_is_valid(&txn->then[i], depth + 1);
     for (size_t i = 0; i < txn->otherwise_count && valid; i++)
-        valid = is_valid(&txn->otherwise[i], depth + 1);
+        valid = kv_is_valid(&txn->otherwise[i], depth + 1);
     return valid;
 }
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply) {
-    if (!is_valid(op, 0)) {
+    if (!kv_is_valid(op, 0)) {
         etcd_call_explain(call, "unknown sort order or compare, or transactions nested too deep");
         return ETCD_INVALID;
     }
     const enum etcd_kind kind = op->kind; /* `op` may be gone after on_read() */
-    struct etcd_method method = methods[kind].method;
+    struct etcd_method method = kv_methods[kind].method;
     method.result_size = sizeof(struct etcd_reply);
-    method.reads = only_reads(op, 1);
+    method.reads = kv_only_reads(op, 1);
     method.leaderless = kind == ETCD_RANGE && op->range.serializable;
     struct etcd_arena arena;
     etcd_arena_init(&arena);
-    const ProtobufCMessage *request = pack_request(&arena, op);
+    const ProtobufCMessage *request = kv_pack_request(&arena, op);
     struct etcd_answer *answer = NULL;
     enum etcd_status status =
         request ? etcd_rpc(etcd, &method, request, call, reply ? &answer : NULL) : ETCD_NOMEM;

@@ -1,8 +1,6 @@
 #include "lock/libetcd/v3lock.h"
 
-#include "etcd.pb-c.h"
-#include "lock/libetcd/client.h"
-#include "lock/libetcd/wire/key_range.h"
+#include "lock/libetcd/etcd_client.h"
 
 enum etcd_status etcd_lock(struct etcd *etcd, struct etcd_bytes name, int64_t lease,
                            const struct etcd_call *call, struct etcd_bytes **key, int64_t *revision) {

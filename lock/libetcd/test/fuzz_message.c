@@ -2,8 +2,7 @@
  * completely. */
 #include <stdlib.h>
 
-#include "lock/libetcd/wire/answer.h"
-#include "lock/libetcd/wire/reply.h"
+#include "lock/libetcd/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "lock/libetcd/client.h"
+#include "lock/libetcd/etcd_client.h"
 #include "lock/libetcd/test/tools.h"
 #include "lock/libetcd/v3lock.h"
 

@@ -1,5 +1,5 @@
 /* The loop wakes, whatever the state of the channel that wakes it; and it stops. */
-#include "lock/libetcd/transport/loop.h"
+#include "lock/libetcd/grpc_loop.h"
 
 #include <grpc/grpc_security.h>
 #include <stdatomic.h>
@@ -25,21 +25,22 @@ static void wake_by(grpc_channel *channel, const char *what) {
     struct etcd_loop loop;
     int64_t slowest_ns = 0;
     etcd_loop_open(&loop);
+    loop.wake_channel = channel;
     etcd_loop_add(&loop, &counter.ticker);
     CHECK(etcd_loop_start(&loop));
     for (int i = 0; i < WAKES; i++) {
         int before = atomic_load(&counter.ticks);
-        int64_t woken_ns = etcd_loop_now_ns();
-        etcd_loop_wake(&loop, channel);
-        while (atomic_load(&counter.ticks) == before && etcd_loop_now_ns() < woken_ns + 5000000000)
+        int64_t woken_ns = etcd_now_ns();
+        etcd_loop_wake(&loop);
+        while (atomic_load(&counter.ticks) == before && etcd_now_ns() < woken_ns + 5000000000)
             harness_pause_ms(0);
         if (atomic_load(&counter.ticks) == before)
             FAIL("%s: wake %d does nothing", what, i);
-        int64_t took_ns = etcd_loop_now_ns() - woken_ns;
+        int64_t took_ns = etcd_now_ns() - woken_ns;
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     printf("     %s: %d us at most\n", what, (int)(slowest_ns / 1000));
-    etcd_loop_wake(&loop, channel); /* in flight when it stops */
+    etcd_loop_wake(&loop); /* in flight when it stops */
     etcd_loop_stop(&loop);
     etcd_loop_close(&loop);
 }

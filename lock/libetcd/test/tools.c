@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "lock/libetcd/client.h"
+#include "lock/libetcd/etcd_client.h"
 
 void tools_check_status(const char *file, int line, const char *what, enum etcd_status got,
                         enum etcd_status want) {
@@ -91,9 +91,9 @@ struct etcd *tools_open_at(const char *endpoints) {
 }
 
 size_t tools_blocked(struct etcd *etcd) {
-    pthread_mutex_lock(&etcd->transport.mutex);
-    size_t count = etcd->transport.blocked;
-    pthread_mutex_unlock(&etcd->transport.mutex);
+    pthread_mutex_lock(&etcd->loop.mutex);
+    size_t count = etcd->loop.blocked;
+    pthread_mutex_unlock(&etcd->loop.mutex);
     return count;
 }
 

@@ -1,4 +1,4 @@
-#include "lock/etcd/session.h"
+#include "lock/etcd/etcd_session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,38 +7,24 @@
 #include "base/percent.h"
 #include "lock/core/waiter.h"
 
-/* A deposed leader can answer renewals for an election timeout, by default a second: so the last second of a
- * lease is not trusted. The lease is renewed eight times in each time to live of a grant, so it always has an
- * eighth more left than a grant needs; and a hundredth, because clocks drift. */
+/* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the
+ * last second of a lease. The session renews the lease eight times in each time to live of a grant, so a
+ * lease lasts an eighth longer than a grant; and a hundredth longer, because clocks drift. */
 enum { MARGIN_S = 1, LEASE_LEAST_S = 3, RENEWALS = 8, EVERY_LEAST_MS = 250, DRIFT = 100 };
 
 const int64_t etcd_session_grace_ns = 50000000;
 
-/* A caller with less than this part of the timeout left sends nothing: its request would end as unknown, and
- * all that go with it in a batch (txn_batch.c). */
+/* A caller with less than an eighth of the timeout left sends nothing: its request would end as unknown, and
+ * so would all the requests that share its batch (txn_batch.c). */
 enum { LEAST = 8 };
-
-struct etcd_session {
-    const struct lock_env *env;
-    struct etcd *etcd;
-    int64_t ttl_ms, every_ms, lease_ttl_s, timeout_ns;
-    pthread_mutex_t mutex;        /* for what follows; not held during requests */
-    pthread_cond_t repaired;      /* `repairs` has grown */
-    bool repairing;               /* a thread gets a lease or raises the epoch */
-    uint64_t repairs;             /* that have ended, */
-    enum lock_status last_repair; /* and how the last one did */
-    bool doubt;                   /* a put in this epoch was refused, or may still be in flight */
-    struct etcd_epoch epoch;
-    struct etcd_keep *keep; /* NULL: no lease yet */
-};
 
 /* ---- opening ---- */
 
 enum { NAME_SIZE = 256 };
 
-/* [USER:PASSWORD@]HOSTS: returns the hosts; NULL: not valid. A comma before the @ is not valid: it looks as
- * if each host had its own user. */
-static const char *read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
+/* Reads [USER:PASSWORD@]HOSTS, and returns the hosts; NULL: not valid. A comma before the @ is not valid,
+ * since it looks as if each host had its own user. */
+static const char *session_read_user(const char *address, char user[NAME_SIZE], char password[NAME_SIZE]) {
     const char *at = strrchr(address, '@'), *colon = strchr(address, ':');
     user[0] = password[0] = '\0';
     if (!at)
@@ -50,26 +36,27 @@ static const char *read_user(const char *address, char user[NAME_SIZE], char pas
     return at + 1;
 }
 
-static void on_error(void *env, const char *member, const char *why) {
+static void session_on_error(void *env, const char *member, const char *why) {
     lock_env_failed(env, member, why);
 }
 
-static enum lock_status open_client(const struct lock_url *url, const struct lock_env *env,
-                                    int64_t timeout_ns, struct etcd **etcd, char *error, size_t error_size) {
+static enum lock_status session_open_client(const struct lock_url *url, const struct lock_env *env,
+                                            int64_t timeout_ns, struct etcd **etcd, char *error,
+                                            size_t error_size) {
     char user[NAME_SIZE], password[NAME_SIZE],
         what[ETCD_ERROR_SIZE] =
             "the user makes no sense: USER:PASSWORD stands once, before all hosts, a comma in "
             "it is written %2C";
     struct etcd_config config = {
-        .endpoints = read_user(url->address, user, password),
+        .endpoints = session_read_user(url->address, user, password),
         .user = user[0] ? user : NULL,
         .password = user[0] ? password : NULL,
         .ca_file = url->ca_file[0] ? url->ca_file : NULL,
         .cert_file = url->cert_file[0] ? url->cert_file : NULL,
         .key_file = url->key_file[0] ? url->key_file : NULL,
         .timeout_ms = timeout_ns / 1000000,
-        .on_error = on_error,
-        .ctx = (void *)(uintptr_t)env, /* on_error() does not write to it */
+        .on_error = session_on_error,
+        .ctx = (void *)(uintptr_t)env, /* session_on_error() does not write to it */
     };
     enum etcd_status status = config.endpoints ? etcd_open(&config, etcd, what, sizeof what) : ETCD_CONFIG;
     if (status == ETCD_CONFIG)
@@ -89,7 +76,8 @@ enum lock_status etcd_session_open(const struct lock_url *url, const struct lock
     if (session->lease_ttl_s < LEASE_LEAST_S)
         session->lease_ttl_s = LEASE_LEAST_S;
     session->timeout_ns = (int64_t)lock_env_timeout_ms(url->ttl_ms, 8) * 1000000;
-    enum lock_status status = open_client(url, env, session->timeout_ns, &session->etcd, error, error_size);
+    enum lock_status status =
+        session_open_client(url, env, session->timeout_ns, &session->etcd, error, error_size);
     if (status != LOCK_OK) {
         free(session);
         return status;
@@ -108,13 +96,7 @@ void etcd_session_close(void *store) {
     free(session);
 }
 
-struct etcd *etcd_session_client(struct etcd_session *session) {
-    return session->etcd;
-}
-
-const struct lock_env *etcd_session_env(const struct etcd_session *session) {
-    return session->env;
-}
+/* ---- requests ---- */
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
     lock_env_count_requests(session->env, 1);
@@ -161,20 +143,22 @@ enum lock_status etcd_session_status(enum etcd_status status) {
 
 /* ---- the lease ---- */
 
-/* Called by the client's loop. All waiters have lost their places. */
-static void on_lost(void *ctx, int64_t lease) {
+/* The client's loop calls it. All waiters have lost their places. */
+static void session_on_lost(void *ctx, int64_t lease) {
     const struct etcd_session *session = ctx;
     (void)lease;
     session->env->wake(session->env->lock, NULL, NULL);
 }
 
-static bool is_alive(const struct etcd_session *session) {
+static bool session_is_alive(const struct etcd_session *session) {
     return session->keep && etcd_keep_deadline_ns(session->keep) > 0;
 }
 
-/* Writes the epoch key if it still has this version, which raises the version by one; may be repeated. */
-static enum etcd_status write_epoch(const struct etcd_session *session, const struct etcd_epoch *epoch,
-                                    bool *written, const struct lock_limit *limit) {
+/* Writes the epoch key if it still has this version, which raises the version by one. `*written`: the key has
+ * the next version now. May be repeated. */
+static enum etcd_status session_write_epoch(const struct etcd_session *session,
+                                            const struct etcd_epoch *epoch, bool *written,
+                                            const struct lock_limit *limit) {
     const struct etcd_compare compare = etcd_session_compare(epoch);
     const struct etcd_op put = {ETCD_PUT, .put = {.key = etcd_text(epoch->key), .lease = epoch->lease}};
     const struct etcd_op get = {ETCD_RANGE, .range = {.key = etcd_text(epoch->key)}};
@@ -197,69 +181,63 @@ static enum etcd_status write_epoch(const struct etcd_session *session, const st
     return ETCD_OK;
 }
 
-/* Gets a lease, and writes its epoch key. A lease whose grant is not known here expires. */
-static enum etcd_status get_lease(struct etcd_session *session, struct etcd_epoch *epoch,
-                                  struct etcd_keep **keep, const struct lock_limit *limit) {
+/* Gets a new lease, writes its epoch key, and keeps the lease alive. The server lets a lease expire whose
+ * grant did not arrive here. */
+static enum etcd_status session_new_lease(struct etcd_session *session, const struct lock_limit *limit) {
     struct etcd_call_limit call_limit = {.limit = *limit};
     struct etcd_call call = etcd_session_call_within(session, &call_limit);
+    struct etcd_epoch epoch = {.version = 0};
+    struct etcd_keep *keep, *old = session->keep;
     int64_t granted_ns = lock_mono_ns(), ttl_s;
     bool written = false;
     call.idempotent = true;
     enum etcd_status status =
-        etcd_lease_grant(session->etcd, session->lease_ttl_s, 0, &call, &epoch->lease, &ttl_s);
+        etcd_lease_grant(session->etcd, session->lease_ttl_s, 0, &call, &epoch.lease, &ttl_s);
     if (status != ETCD_OK)
         return status;
-    epoch->version = 0;
-    snprintf(epoch->key, sizeof epoch->key, "lock session %016llx", (unsigned long long)epoch->lease);
+    snprintf(epoch.key, sizeof epoch.key, "lock session %016llx", (unsigned long long)epoch.lease);
     if (lock_limit_is_over(limit)) /* the next request would wait for the grace time again */
         return ETCD_TIMEOUT;
-    status = write_epoch(session, epoch, &written, limit);
-    epoch->version = 1;
+    status = session_write_epoch(session, &epoch, &written, limit);
+    if (status == ETCD_OK && !written) /* the new lease is lost already: there will be another */
+        status = ETCD_FAILED;
     if (status == ETCD_OK)
-        status = written ? etcd_keep(session->etcd, epoch->lease, ttl_s, granted_ns, session->every_ms,
-                                     on_lost, session, keep)
-                         : ETCD_FAILED;
-    return status;
-}
-
-/* The functions named repair_ are called by one thread at a time. */
-
-static enum lock_status repair_lease(struct etcd_session *session, const struct lock_limit *limit) {
-    struct etcd_epoch fresh;
-    struct etcd_keep *keep, *old = session->keep;
-    enum etcd_status status = get_lease(session, &fresh, &keep, limit);
-    if (status != ETCD_OK) /* also if the new one is lost already: there will be another */
-        return status == ETCD_NOMEM ? LOCK_NOMEM : LOCK_UNAVAILABLE;
+        status = etcd_keep(session->etcd, epoch.lease, ttl_s, granted_ns, session->every_ms, session_on_lost,
+                           session, &keep);
+    if (status != ETCD_OK)
+        return status;
+    epoch.version = 1;
     pthread_mutex_lock(&session->mutex);
-    session->epoch = fresh;
+    session->epoch = epoch;
     session->keep = keep;
     session->doubt = false;
     pthread_mutex_unlock(&session->mutex);
     etcd_keep_drop(old);
-    return LOCK_OK;
+    return ETCD_OK;
 }
 
-/* Raises the epoch; or gets a lease, if the epoch key shows that the lease is gone. */
-static enum lock_status repair(struct etcd_session *session, const struct lock_limit *limit) {
+/* Raises the epoch; or gets a lease, if there is none or the epoch key shows that it is gone. */
+static enum lock_status session_repair(struct etcd_session *session, const struct lock_limit *limit) {
     bool written = false;
     enum etcd_status status = ETCD_OK;
-    if (is_alive(session))
-        status = write_epoch(session, &session->epoch, &written, limit);
-    if (status == ETCD_NOT_FOUND || (status == ETCD_OK && !written))
-        return lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_lease(session, limit);
-    if (status != ETCD_OK) /* it does not matter whether that write was done: it may be repeated */
-        return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
-    pthread_mutex_lock(&session->mutex);
-    session->epoch.version++;
-    session->doubt = false;
-    pthread_mutex_unlock(&session->mutex);
-    return LOCK_OK;
+    if (session_is_alive(session))
+        status = session_write_epoch(session, &session->epoch, &written, limit);
+    if (status == ETCD_NOT_FOUND || (status == ETCD_OK && !written)) {
+        status = lock_limit_is_over(limit) ? ETCD_UNAVAILABLE : session_new_lease(session, limit);
+    } else if (status == ETCD_OK) {
+        pthread_mutex_lock(&session->mutex);
+        session->epoch.version++;
+        session->doubt = false;
+        pthread_mutex_unlock(&session->mutex);
+    }
+    /* After ETCD_UNKNOWN it does not matter whether the write was done: it may be repeated. */
+    return status == ETCD_UNKNOWN ? LOCK_UNAVAILABLE : etcd_session_status(status);
 }
 
-/* Called, and returns, with the mutex held. A hundred threads that need a repair share one: if the store does
- * not answer they wait together, not one after the other. If the repairing thread gives up for its own
- * reasons, that says nothing about the store, and another thread begins. */
-static enum lock_status repair_once(struct etcd_session *session, const struct lock_limit *limit) {
+/* Called, and returns, with the mutex held. One thread repairs at a time, and a hundred threads that need a
+ * repair share it: if the store does not answer they wait together, not one after the other. If the repairing
+ * thread gives up for its own reasons, that says nothing about the store, and another thread begins. */
+static enum lock_status session_repair_once(struct etcd_session *session, const struct lock_limit *limit) {
     if (session->repairing) {
         uint64_t before = session->repairs;
         while (session->repairs == before && !lock_limit_is_over(limit))
@@ -268,7 +246,7 @@ static enum lock_status repair_once(struct etcd_session *session, const struct l
     }
     session->repairing = true;
     pthread_mutex_unlock(&session->mutex);
-    enum lock_status status = repair(session, limit);
+    enum lock_status status = session_repair(session, limit);
     pthread_mutex_lock(&session->mutex);
     session->repairing = false;
     session->repairs++;
@@ -281,8 +259,8 @@ enum lock_status etcd_session_get_epoch(struct etcd_session *session, struct etc
                                         const struct lock_limit *limit) {
     enum lock_status status = LOCK_OK;
     pthread_mutex_lock(&session->mutex);
-    while (status == LOCK_OK && (session->doubt || !is_alive(session)))
-        status = lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : repair_once(session, limit);
+    while (status == LOCK_OK && (session->doubt || !session_is_alive(session)))
+        status = lock_limit_is_over(limit) ? LOCK_UNAVAILABLE : session_repair_once(session, limit);
     if (status == LOCK_OK)
         *epoch = session->epoch;
     pthread_mutex_unlock(&session->mutex);

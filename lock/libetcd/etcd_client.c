@@ -1,8 +1,91 @@
-/* The cluster: its members, and the state of one of them. */
-#include <stdio.h>
+/* Opens and closes a client, and asks about its cluster: the members, and the status of one. */
+#include "lock/libetcd/etcd_client.h"
 
-#include "etcd.pb-c.h"
-#include "lock/libetcd/client.h"
+#include <grpc/support/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/libetcd/shared_stream.h"
+
+enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
+
+/* ---- open, close ---- */
+
+/* gRPC logs every failed connection to standard error, which is wanted only if GRPC_VERBOSITY is set. */
+static void client_silence_grpc(void) {
+    if (!getenv("GRPC_VERBOSITY"))
+        gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));
+}
+
+/* Frees a client, also one that client_build() has left half built. */
+static void client_free(struct etcd *etcd) {
+    etcd_loop_stop(&etcd->loop);
+    etcd_shared_stream_free(etcd->keepalives);
+    etcd_shared_stream_free(etcd->watches);
+    etcd_endpoints_close(&etcd->endpoints);
+    etcd_loop_close(&etcd->loop);
+    free(etcd->auth.token);
+    free(etcd->auth.password);
+    free(etcd->auth.user);
+    pthread_cond_destroy(&etcd->auth.login_ended);
+    pthread_mutex_destroy(&etcd->auth.mutex);
+    free(etcd);
+    grpc_shutdown_blocking();
+}
+
+static enum etcd_status client_build(struct etcd *etcd, const struct etcd_config *config, char *error,
+                                     size_t error_size) {
+    grpc_init();
+    etcd_loop_open(&etcd->loop);
+    pthread_mutex_init(&etcd->auth.mutex, NULL);
+    pthread_cond_init(&etcd->auth.login_ended, NULL);
+    if (!etcd_endpoints_open(&etcd->endpoints, config, error, error_size))
+        return ETCD_CONFIG;
+    etcd->loop.wake_channel = etcd->endpoints.each[0].channel;
+    int64_t ms = config->timeout_ms <= 0 ? TIMEOUT_MS : config->timeout_ms;
+    etcd->timeout_ns = (ms < TIMEOUT_MAX_MS ? ms : TIMEOUT_MAX_MS) * 1000000;
+    etcd->on_error = config->on_error;
+    etcd->ctx = config->ctx;
+    if ((config->user && !(etcd->auth.user = strdup(config->user))) ||
+        (config->password && !(etcd->auth.password = strdup(config->password))))
+        return ETCD_NOMEM;
+    etcd->keepalives = etcd_shared_stream_new(&etcd_keepalive_stream_kind, etcd);
+    etcd->watches = etcd_shared_stream_new(&etcd_watch_stream_kind, etcd);
+    return etcd->keepalives && etcd->watches && etcd_loop_start(&etcd->loop) ? ETCD_OK : ETCD_NOMEM;
+}
+
+enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd, char *error,
+                           size_t error_size) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!config->user != !config->password) {
+        snprintf(error, error_size, "a user needs a password, and a password a user");
+        return ETCD_CONFIG;
+    }
+    pthread_once(&once, client_silence_grpc);
+    struct etcd *opened = calloc(1, sizeof *opened);
+    enum etcd_status status = opened ? client_build(opened, config, error, error_size) : ETCD_NOMEM;
+    if (status == ETCD_OK) {
+        *etcd = opened;
+        return ETCD_OK;
+    }
+    if (status == ETCD_NOMEM)
+        snprintf(error, error_size, "out of memory");
+    if (opened)
+        client_free(opened);
+    return status;
+}
+
+void etcd_close(struct etcd *etcd) {
+    if (!etcd)
+        return;
+    etcd_shared_stream_stop(etcd->keepalives);
+    etcd_shared_stream_stop(etcd->watches);
+    etcd_loop_cancel_calls(&etcd->loop);
+    client_free(etcd);
+}
+
+/* ---- the cluster ---- */
 
 enum etcd_status etcd_member_list(struct etcd *etcd, const struct etcd_call *call,
                                   struct etcd_members **members) {
@@ -50,7 +133,7 @@ enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const st
                                            .leaderless = true};
     Pb__StatusRequest request = PB__STATUS_REQUEST__INIT;
     struct etcd_answer *answer;
-    if (endpoint >= etcd->transport.endpoints.count) {
+    if (endpoint >= etcd->endpoints.count) {
         etcd_call_explain(call, "there is no such endpoint");
         return ETCD_INVALID;
     }
@@ -75,5 +158,5 @@ enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const st
 }
 
 size_t etcd_endpoint_count(const struct etcd *etcd) {
-    return etcd->transport.endpoints.count;
+    return etcd->endpoints.count;
 }

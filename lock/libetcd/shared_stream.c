@@ -1,4 +1,4 @@
-#include "lock/libetcd/calls/shared_stream.h"
+#include "lock/libetcd/shared_stream.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/support/alloc.h>
@@ -8,7 +8,7 @@ enum {
     CONNECT_POLL_MS = 5, /* while no member is connected */
     LOGIN_POLL_MS = 200,
     LOGIN_LIMIT_MS = 5000,
-    PAUSE_MIN_MS = 20, /* between two streams that break at once, doubled each time */
+    PAUSE_MIN_MS = 20, /* between two streams that break at once; it doubles each time */
     PAUSE_DOUBLINGS = 5,
     STEADY_MS = 1000, /* a stream that held for so long was no failure */
 };
@@ -27,20 +27,26 @@ static int64_t in_ms(int64_t now_ns, int ms) {
 
 /* ---- with the mutex held ---- */
 
-static void receive(struct etcd_shared_stream *shared) {
+static void stream_start_batch(struct etcd_shared_stream *shared, const grpc_op *ops, size_t count,
+                               struct etcd_tag *tag) {
+    __tsan_release(tag);
+    grpc_call_start_batch(shared->call, ops, count, tag, NULL);
+}
+
+static void stream_receive(struct etcd_shared_stream *shared) {
     const grpc_op next = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &shared->incoming};
-    etcd_loop_begin(shared->call, &next, 1, &shared->received);
+    stream_start_batch(shared, &next, 1, &shared->received);
 }
 
 /* No other message is in flight. */
-static void send_first(struct etcd_shared_stream *shared) {
+static void stream_send_first(struct etcd_shared_stream *shared) {
     const grpc_op sending = {.op = GRPC_OP_SEND_MESSAGE,
                              .data.send_message.send_message = shared->first->buffer};
     shared->pending++;
-    etcd_loop_begin(shared->call, &sending, 1, &shared->sent);
+    stream_start_batch(shared, &sending, 1, &shared->sent);
 }
 
-static void drop_first(struct etcd_shared_stream *shared) {
+static void stream_drop_first(struct etcd_shared_stream *shared) {
     struct etcd_shared_stream_message *message = shared->first;
     shared->first = message->next;
     if (!shared->first)
@@ -49,9 +55,19 @@ static void drop_first(struct etcd_shared_stream *shared) {
     free(message);
 }
 
-static void open_call(struct etcd_shared_stream *shared) {
-    grpc_metadata metadata[2];
-    size_t count = etcd_auth_metadata(shared->auth, true, metadata, &shared->token_number);
+/* Opens a stream if a member is connected and no login is needed. Returns when to try again; INT64_MAX: the
+ * stream is open. */
+static int64_t stream_open(struct etcd_shared_stream *shared, int64_t now_ns) {
+    struct etcd *etcd = shared->etcd;
+    if (now_ns < shared->retry_ns)
+        return shared->retry_ns;
+    int endpoint = etcd_endpoints_pick(&etcd->endpoints);
+    if (endpoint < 0)
+        return in_ms(now_ns, CONNECT_POLL_MS);
+    if (etcd_auth_begin_login(etcd, shared->refused_token, endpoint, in_ms(now_ns, LOGIN_LIMIT_MS)))
+        return in_ms(now_ns, LOGIN_POLL_MS); /* the end of the login wakes the loop before */
+    grpc_metadata metadata[ETCD_METADATA_MAX];
+    size_t count = etcd_auth_metadata(&etcd->auth, true, metadata, &shared->token_number);
     const grpc_op ops[] = {
         {.op = GRPC_OP_SEND_INITIAL_METADATA,
          .data.send_initial_metadata = {.count = count, .metadata = metadata}},
@@ -65,51 +81,38 @@ static void open_call(struct etcd_shared_stream *shared) {
     grpc_metadata_array_init(&shared->initial);
     grpc_metadata_array_init(&shared->trailing);
     shared->details = grpc_empty_slice();
-    shared->call = etcd_transport_call(shared->transport, shared->endpoint, shared->kind->path, INT64_MAX);
-    shared->broken = shared->over = false;
-    shared->pending = 2; /* the whole call, and the first message to receive */
-    etcd_loop_begin(shared->call, ops, sizeof ops / sizeof *ops, &shared->ended);
-    receive(shared);
-    etcd_auth_metadata_free(metadata, count);
-}
-
-static void close_call(struct etcd_shared_stream *shared) {
-    while (shared->first)
-        drop_first(shared);
-    grpc_call_unref(shared->call);
-    shared->call = NULL;
-    grpc_metadata_array_destroy(&shared->initial);
-    grpc_metadata_array_destroy(&shared->trailing);
-    grpc_slice_unref(shared->details);
-}
-
-/* Returns when to try again; INT64_MAX: the stream is open. */
-static int64_t open_stream(struct etcd_shared_stream *shared, int64_t now_ns) {
-    if (now_ns < shared->retry_ns)
-        return shared->retry_ns;
-    int endpoint = etcd_endpoints_pick(&shared->transport->endpoints);
-    if (endpoint < 0)
-        return in_ms(now_ns, CONNECT_POLL_MS);
-    if (etcd_auth_begin_login(shared->auth, shared->refused_token, endpoint, in_ms(now_ns, LOGIN_LIMIT_MS)))
-        return in_ms(now_ns, LOGIN_POLL_MS); /* the end of the login wakes the loop before */
     shared->endpoint = endpoint;
     shared->opened_ns = now_ns;
-    open_call(shared);
+    shared->call = etcd_loop_new_call(&etcd->loop, etcd->endpoints.each[endpoint].channel, shared->kind->path,
+                                      INT64_MAX);
+    shared->broken = shared->over = false;
+    shared->pending = 2; /* the whole call, and the first message to receive */
+    stream_start_batch(shared, ops, sizeof ops / sizeof *ops, &shared->ended);
+    stream_receive(shared);
+    for (size_t i = 0; i < count; i++)
+        grpc_slice_unref(metadata[i].value);
     shared->kind->on_open(shared);
     return INT64_MAX;
 }
 
-static void end_stream(struct etcd_shared_stream *shared) {
-    int64_t now_ns = etcd_loop_now_ns();
+/* Frees the stream after its last batch, and decides when to open another one. */
+static void stream_end(struct etcd_shared_stream *shared) {
+    int64_t now_ns = etcd_now_ns();
     /* The stream is still needed when a server ends it without an error. */
     int code = shared->code == GRPC_STATUS_OK ? GRPC_STATUS_UNAVAILABLE : (int)shared->code;
     char *text = grpc_slice_to_c_string(shared->details);
     struct etcd_verdict verdict = etcd_status_judge(code, text);
     gpr_free(text);
-    close_call(shared);
+    while (shared->first)
+        stream_drop_first(shared);
+    grpc_call_unref(shared->call);
+    shared->call = NULL;
+    grpc_metadata_array_destroy(&shared->initial);
+    grpc_metadata_array_destroy(&shared->trailing);
+    grpc_slice_unref(shared->details);
     if (verdict.new_token)
         shared->refused_token = shared->token_number;
-    etcd_endpoints_fail(&shared->transport->endpoints, shared->endpoint, verdict.silent);
+    etcd_endpoints_fail(&shared->etcd->endpoints, shared->endpoint, verdict.silent);
     /* The first retry is immediate. Messages alone do not make a stream good: a server may answer and hang
      * up, again and again. */
     if (now_ns >= in_ms(shared->opened_ns, STEADY_MS))
@@ -122,15 +125,15 @@ static void end_stream(struct etcd_shared_stream *shared) {
     pthread_cond_broadcast(&shared->changed);
 }
 
-/* A batch is done; with the last one the stream has ended. */
-static void settle(struct etcd_shared_stream *shared) {
+/* A batch is done. With the last one the stream has ended. */
+static void stream_settle(struct etcd_shared_stream *shared) {
     if (--shared->pending == 0)
-        end_stream(shared);
+        stream_end(shared);
 }
 
-/* ---- from the loop ---- */
+/* ---- the loop calls these ---- */
 
-static void on_received(struct etcd_tag *tag, bool ok) {
+static void stream_on_received(struct etcd_tag *tag, bool ok) {
     struct etcd_shared_stream *shared = SHARED_OF(tag, received);
     struct etcd_answer answer;
     bool goes_on = ok && etcd_answer_read(&answer, shared->incoming);
@@ -141,42 +144,42 @@ static void on_received(struct etcd_tag *tag, bool ok) {
         if (!shared->broken && !shared->stopping)
             shared->kind->on_message(shared, &answer);
         etcd_answer_clear(&answer);
-        receive(shared);
+        stream_receive(shared);
     } else {
-        settle(shared); /* on_ended() follows */
+        stream_settle(shared); /* stream_on_ended() follows */
     }
     pthread_mutex_unlock(&shared->mutex);
 }
 
-static void on_sent(struct etcd_tag *tag, bool ok) {
+static void stream_on_sent(struct etcd_tag *tag, bool ok) {
     struct etcd_shared_stream *shared = SHARED_OF(tag, sent);
     pthread_mutex_lock(&shared->mutex);
-    drop_first(shared);
+    stream_drop_first(shared);
     if (ok && !shared->over && shared->first)
-        send_first(shared);
-    settle(shared);
+        stream_send_first(shared);
+    stream_settle(shared);
     pthread_mutex_unlock(&shared->mutex);
 }
 
-static void on_ended(struct etcd_tag *tag, bool ok) {
+static void stream_on_ended(struct etcd_tag *tag, bool ok) {
     struct etcd_shared_stream *shared = SHARED_OF(tag, ended);
     (void)ok;
     pthread_mutex_lock(&shared->mutex);
     shared->over = true;
-    settle(shared);
+    stream_settle(shared);
     pthread_mutex_unlock(&shared->mutex);
 }
 
-static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
+static int64_t stream_tick(struct etcd_ticker *ticker, int64_t now_ns) {
     struct etcd_shared_stream *shared = SHARED_OF(ticker, ticker);
     int64_t next_ns = INT64_MAX, open_ns = INT64_MAX;
     pthread_mutex_lock(&shared->mutex);
     /* A member that left another call without an answer will not answer here either. */
     if (!shared->stopping && etcd_shared_stream_is_open(shared) &&
-        etcd_endpoints_should_leave(&shared->transport->endpoints, shared->endpoint))
+        etcd_endpoints_should_leave(&shared->etcd->endpoints, shared->endpoint))
         etcd_shared_stream_break(shared);
     if (!shared->stopping && !shared->call && shared->wanted > 0)
-        open_ns = open_stream(shared, now_ns);
+        open_ns = stream_open(shared, now_ns);
     if (!shared->stopping && shared->kind->tick)
         next_ns = shared->kind->tick(shared, now_ns);
     pthread_mutex_unlock(&shared->mutex);
@@ -186,21 +189,20 @@ static int64_t tick(struct etcd_ticker *ticker, int64_t now_ns) {
 /* ---- the interface ---- */
 
 struct etcd_shared_stream *etcd_shared_stream_new(const struct etcd_shared_stream_kind *kind,
-                                                  struct etcd_auth *auth) {
+                                                  struct etcd *etcd) {
     struct etcd_shared_stream *shared = calloc(1, kind->size);
     if (!shared)
         return NULL;
     shared->kind = kind;
-    shared->auth = auth;
-    shared->transport = auth->transport;
-    shared->ticker = (struct etcd_ticker){.tick = tick, .next_ns = INT64_MAX};
-    shared->received.done = on_received;
-    shared->ended.done = on_ended;
-    shared->sent.done = on_sent;
+    shared->etcd = etcd;
+    shared->ticker = (struct etcd_ticker){.tick = stream_tick, .next_ns = INT64_MAX};
+    shared->received.done = stream_on_received;
+    shared->ended.done = stream_on_ended;
+    shared->sent.done = stream_on_sent;
     shared->last = &shared->first;
     pthread_mutex_init(&shared->mutex, NULL);
     pthread_cond_init(&shared->changed, NULL);
-    etcd_loop_add(&shared->transport->loop, &shared->ticker);
+    etcd_loop_add(&etcd->loop, &shared->ticker);
     return shared;
 }
 
@@ -239,7 +241,7 @@ void etcd_shared_stream_send(struct etcd_shared_stream *shared, const ProtobufCM
     *shared->last = queued;
     shared->last = &queued->next;
     if (shared->first == queued && !shared->over)
-        send_first(shared);
+        stream_send_first(shared);
 }
 
 void etcd_shared_stream_break(struct etcd_shared_stream *shared) {
@@ -259,6 +261,6 @@ void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared) {
 }
 
 void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object) {
-    while (shared->calling == object && !etcd_loop_is_current(&shared->transport->loop))
+    while (shared->calling == object && !etcd_loop_is_current(&shared->etcd->loop))
         pthread_cond_wait(&shared->changed, &shared->mutex);
 }

@@ -1,19 +1,18 @@
-/* Watches: many over one shared stream. When the stream breaks, each is created again where it stopped.
+/* Watches: many of them share one stream. When the stream breaks, each is created again where it stopped.
  *
- * A watch remembers `next`, the first revision of which it may not have seen everything, and drops older
- * events. When it is created again it starts there; or at the revision before, if it has seen that one: after
- * a compaction at `next`, a server of version 3.4 would start there without an error, though it has forgotten
- * the deletions of that revision. The server splits a revision only into fragments, which are joined before
- * the user sees them. So no event is lost, and none comes twice.
+ * A watch remembers `next`, the first revision that it may not have seen completely, and drops older events.
+ * After a break the new watch starts at `next`; or at the revision before, if the watch has seen that one.
+ * (After a compaction at `next` a server of version 3.4 would start there without an error, though it has
+ * forgotten the deletions of that revision.) The server splits a revision only into fragments, which the
+ * client joins before the user sees them. So no event is lost, and none comes twice.
  *
- * `next` grows only with events, and with progress that the server reports to one watch: the revision in the
- * header of other answers may be newer than the events that were sent. */
+ * Only events, and progress that the server reports to one watch, raise `next`: the revision in the header of
+ * other answers may be newer than the events that were sent. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/client.h"
-#include "lock/libetcd/wire/key_range.h"
-#include "lock/libetcd/wire/reply.h"
+#include "lock/libetcd/etcd_client.h"
+#include "lock/libetcd/shared_stream.h"
 
 enum { BUCKETS = 256 };
 
@@ -24,17 +23,17 @@ struct etcd_watch {
     struct etcd_watch_config config;
     ProtobufCBinaryData key, range_end; /* in the arena */
     struct etcd_arena arena;
-    int64_t next;  /* 0: not known before it is created */
-    bool has_seen; /* next - 1; false: the user chose next */
+    int64_t next;  /* 0: not known before the server has created the watch */
+    bool has_seen; /* the watch has seen next - 1; false: the user chose `next` */
     bool is_over;
     uint64_t denied_token; /* the server denied the watch with this token; 0: it did not */
-    uint8_t *partial;      /* the fragments received, one after another */
+    uint8_t *partial;      /* the received fragments, one after another */
     size_t partial_size;
 };
 
-/* A creation that was sent, and not confirmed yet. */
-struct creation {
-    struct creation *next;
+/* A request to create a watch that the server has not confirmed yet. */
+struct watch_creation {
+    struct watch_creation *next;
     int64_t id;
 };
 
@@ -42,9 +41,9 @@ struct etcd_watch_stream {
     struct etcd_shared_stream shared; /* first */
     struct etcd_watch *buckets[BUCKETS];
     int64_t newest_id;
-    /* The creations on this stream: the server confirms in the order of the requests, and does not name the
-     * one that it refuses. */
-    struct creation *first, **last;
+    /* The creations in flight: the server confirms in the order of the requests, and does not name the watch
+     * that it refuses. */
+    struct watch_creation *first, **last;
 };
 
 static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
@@ -53,15 +52,17 @@ static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *sha
 
 /* ---- with the mutex held ---- */
 
-static struct etcd_watch **find(struct etcd_watch_stream *watches, int64_t id) {
+/* Returns where the pointer to the watch is, or belongs. */
+static struct etcd_watch **watch_find(struct etcd_watch_stream *watches, int64_t id) {
     struct etcd_watch **at = &watches->buckets[(uint64_t)id % BUCKETS];
     while (*at && (*at)->id != id)
         at = &(*at)->chain;
     return at;
 }
 
-static int64_t take_creation(struct etcd_watch_stream *watches) {
-    struct creation *creation = watches->first;
+/* Removes the oldest creation, and returns the id of its watch; 0: there is none. */
+static int64_t watch_take_creation(struct etcd_watch_stream *watches) {
+    struct watch_creation *creation = watches->first;
     if (!creation)
         return 0;
     int64_t id = creation->id;
@@ -72,7 +73,7 @@ static int64_t take_creation(struct etcd_watch_stream *watches) {
     return id;
 }
 
-static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
+static void watch_create(struct etcd_watch_stream *watches, struct etcd_watch *watch) {
     const struct etcd_watch_config *config = &watch->config;
     Pb__WatchCreateRequest creating = PB__WATCH_CREATE_REQUEST__INIT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
@@ -91,7 +92,7 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
         filters[creating.n_filters++] = 1;
     request.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
     request.create = &creating;
-    struct creation *creation = calloc(1, sizeof *creation);
+    struct watch_creation *creation = calloc(1, sizeof *creation);
     if (!creation) {
         etcd_shared_stream_break(&watches->shared); /* the next stream creates it again */
         return;
@@ -102,95 +103,97 @@ static void create(struct etcd_watch_stream *watches, struct etcd_watch *watch) 
     etcd_shared_stream_send(&watches->shared, &request.base);
 }
 
-static void drop_partial(struct etcd_watch *watch) {
+static void watch_drop_partial(struct etcd_watch *watch) {
     free(watch->partial);
     watch->partial = NULL;
     watch->partial_size = 0;
 }
 
-static void free_watch(struct etcd_watch *watch) {
-    drop_partial(watch);
+static void watch_free(struct etcd_watch *watch) {
+    watch_drop_partial(watch);
     etcd_arena_free(&watch->arena);
     free(watch);
 }
 
-static void on_open(struct etcd_shared_stream *shared) {
+static void watch_on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
     watches->last = &watches->first;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
             if (!watch->is_over && etcd_shared_stream_is_open(shared))
-                create(watches, watch);
+                watch_create(watches, watch);
         }
     }
 }
 
-static void on_broken(struct etcd_shared_stream *shared) {
+static void watch_on_broken(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
     while (watches->first)
-        take_creation(watches);
+        watch_take_creation(watches);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain)
-            drop_partial(watch);
+            watch_drop_partial(watch);
     }
 }
 
 /* ---- answers of the server ---- */
 
 /* The mutex is held before and after, but not during the callback. `watch` may be gone afterwards. */
-static void call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                      const struct etcd_watch_event *event) {
+static void watch_call_user(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                            const struct etcd_watch_event *event) {
     etcd_shared_stream_enter_user(shared, watch);
     watch->config.on_event(watch->config.ctx, event);
     etcd_shared_stream_leave_user(shared);
 }
 
-static void end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                const struct etcd_watch_event *event) {
+static void watch_end(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                      const struct etcd_watch_event *event) {
     watch->is_over = true;
     shared->wanted--;
-    drop_partial(watch);
-    call_user(shared, watch, event);
+    watch_drop_partial(watch);
+    watch_call_user(shared, watch, event);
 }
 
-static void on_cancelled(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                         const Pb__WatchResponse *response) {
+static void watch_on_cancelled(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                               const Pb__WatchResponse *response) {
     const char *reason = response->cancel_reason;
     bool denied = strstr(reason, "permission denied") || strstr(reason, "auth") ||
                   strstr(reason, "user name is empty"); /* authentication was switched on meanwhile */
     uint64_t token = shared->token_number;
     if (response->compact_revision > 0) {
-        end(shared, watch,
+        watch_end(
+            shared, watch,
             &(struct etcd_watch_event){.kind = ETCD_WATCH_COMPACTED, .revision = response->compact_revision});
-    } else if (denied && shared->auth->user && watch->denied_token == 0) {
+    } else if (denied && shared->etcd->auth.user && watch->denied_token == 0) {
         /* The server does not say whether the user lacks the permission or the token has expired: try once
          * more with another token. */
         watch->denied_token = shared->refused_token = token;
         etcd_shared_stream_break(shared);
     } else {
-        end(shared, watch,
-            &(struct etcd_watch_event){
-                .kind = ETCD_WATCH_ENDED, .status = denied ? ETCD_DENIED : ETCD_INVALID, .reason = reason});
+        watch_end(shared, watch,
+                  &(struct etcd_watch_event){.kind = ETCD_WATCH_ENDED,
+                                             .status = denied ? ETCD_DENIED : ETCD_INVALID,
+                                             .reason = reason});
     }
 }
 
-static void advance(struct etcd_watch *watch, int64_t revision) {
+static void watch_advance(struct etcd_watch *watch, int64_t revision) {
     watch->next = revision + 1;
     watch->has_seen = true;
 }
 
-static void on_created(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                       const Pb__WatchResponse *response) {
+static void watch_on_created(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                             const Pb__WatchResponse *response) {
     watch->denied_token = 0;
     if (watch->next == 0 && response->header)
-        advance(watch, response->header->revision);
-    call_user(shared, watch,
-              &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
+        watch_advance(watch, response->header->revision);
+    watch_call_user(shared, watch,
+                    &(struct etcd_watch_event){.kind = ETCD_WATCH_CREATED, .revision = watch->next - 1});
 }
 
-/* The events that are new; NULL when out of memory. */
-static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
-                                      int64_t next, size_t *count) {
+/* Returns the events that are new, and their count; NULL: out of memory. */
+static struct etcd_event *watch_read_events(struct etcd_arena *arena, const Pb__WatchResponse *response,
+                                            int64_t next, size_t *count) {
     struct etcd_event *events = etcd_arena_array(arena, response->n_events, sizeof *events);
     *count = 0;
     for (size_t i = 0; events && i < response->n_events; i++) {
@@ -210,10 +213,10 @@ static struct etcd_event *read_events(struct etcd_arena *arena, const Pb__WatchR
     return events;
 }
 
-static void on_events(struct etcd_shared_stream *shared, struct etcd_watch *watch, struct etcd_arena *arena,
-                      const Pb__WatchResponse *response) {
+static void watch_on_events(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                            struct etcd_arena *arena, const Pb__WatchResponse *response) {
     struct etcd_watch_event event = {.kind = ETCD_WATCH_EVENTS};
-    event.events = read_events(arena, response, watch->next, &event.count);
+    event.events = watch_read_events(arena, response, watch->next, &event.count);
     if (!event.events) {
         etcd_shared_stream_break(shared); /* the next stream sends them again */
         return;
@@ -221,23 +224,23 @@ static void on_events(struct etcd_shared_stream *shared, struct etcd_watch *watc
     if (event.count == 0)
         return;
     event.revision = event.events[event.count - 1].kv.mod_revision;
-    advance(watch, event.revision);
-    call_user(shared, watch, &event);
+    watch_advance(watch, event.revision);
+    watch_call_user(shared, watch, &event);
 }
 
-static void on_progress(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                        const Pb__WatchResponse *response) {
+static void watch_on_progress(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                              const Pb__WatchResponse *response) {
     int64_t revision = response->header ? response->header->revision : 0;
     if (revision >= watch->next)
-        advance(watch, revision);
-    call_user(shared, watch,
-              &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
+        watch_advance(watch, revision);
+    watch_call_user(shared, watch,
+                    &(struct etcd_watch_event){.kind = ETCD_WATCH_PROGRESS, .revision = watch->next - 1});
 }
 
 /* Protocol Buffers merges two messages that are unpacked as one: the events of the second follow those of the
  * first. */
-static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
-                        struct etcd_answer *answer, bool is_last) {
+static void watch_on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *watch,
+                              struct etcd_answer *answer, bool is_last) {
     uint8_t *grown = realloc(watch->partial, watch->partial_size + answer->size);
     if (!grown) {
         etcd_shared_stream_break(shared);
@@ -250,41 +253,41 @@ static void on_fragment(struct etcd_shared_stream *shared, struct etcd_watch *wa
         return;
     Pb__WatchResponse *whole = (Pb__WatchResponse *)protobuf_c_message_unpack(
         &pb__watch_response__descriptor, &answer->arena.allocator, watch->partial_size, watch->partial);
-    drop_partial(watch);
+    watch_drop_partial(watch);
     if (whole)
-        on_events(shared, watch, &answer->arena, whole);
+        watch_on_events(shared, watch, &answer->arena, whole);
     else
         etcd_shared_stream_break(shared);
 }
 
-static void on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
+static void watch_on_message(struct etcd_shared_stream *shared, struct etcd_answer *answer) {
     struct etcd_watch_stream *watches = watches_of(shared);
     const Pb__WatchResponse *response = etcd_answer_unpack(answer, &pb__watch_response__descriptor);
     if (!response) {
         etcd_shared_stream_break(shared);
         return;
     }
-    int64_t id = response->created ? take_creation(watches) : response->watch_id;
-    struct etcd_watch *watch = *find(watches, id);
+    int64_t id = response->created ? watch_take_creation(watches) : response->watch_id;
+    struct etcd_watch *watch = *watch_find(watches, id);
     if (!watch || watch->is_over)
         return; /* the user has cancelled it */
     if (response->canceled)
-        on_cancelled(shared, watch, response);
+        watch_on_cancelled(shared, watch, response);
     else if (response->created)
-        on_created(shared, watch, response);
+        watch_on_created(shared, watch, response);
     else if (response->fragment || watch->partial)
-        on_fragment(shared, watch, answer, !response->fragment);
+        watch_on_fragment(shared, watch, answer, !response->fragment);
     else if (response->n_events > 0)
-        on_events(shared, watch, &answer->arena, response);
+        watch_on_events(shared, watch, &answer->arena, response);
     else
-        on_progress(shared, watch, response);
+        watch_on_progress(shared, watch, response);
 }
 
-static void destroy(struct etcd_shared_stream *shared) {
+static void watch_destroy(struct etcd_shared_stream *shared) {
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches_of(shared)->buckets[i], *next; watch; watch = next) {
             next = watch->chain;
-            free_watch(watch);
+            watch_free(watch);
         }
     }
 }
@@ -292,10 +295,10 @@ static void destroy(struct etcd_shared_stream *shared) {
 const struct etcd_shared_stream_kind etcd_watch_stream_kind = {
     .path = "/etcdserverpb.Watch/Watch",
     .size = sizeof(struct etcd_watch_stream),
-    .on_open = on_open,
-    .on_broken = on_broken,
-    .on_message = on_message,
-    .destroy = destroy,
+    .on_open = watch_on_open,
+    .on_broken = watch_on_broken,
+    .on_message = watch_on_message,
+    .destroy = watch_destroy,
 };
 
 /* ---- the interface ---- */
@@ -312,20 +315,20 @@ enum etcd_status etcd_watch(struct etcd *etcd, const struct etcd_watch_config *c
     made->next = config->revision;
     if (!etcd_key_range_pack(&made->arena, config->key, config->end, config->prefix, &made->key,
                              &made->range_end)) {
-        free_watch(made);
+        watch_free(made);
         return ETCD_NOMEM;
     }
     pthread_mutex_lock(&watches->shared.mutex);
     made->id = ++watches->newest_id;
-    *find(watches, made->id) = made;
+    *watch_find(watches, made->id) = made;
     watches->shared.wanted++;
     *watch = made; /* before the first callback */
     bool open = etcd_shared_stream_is_open(&watches->shared);
     if (open)
-        create(watches, made);
+        watch_create(watches, made);
     pthread_mutex_unlock(&watches->shared.mutex);
     if (!open)
-        etcd_transport_wake(&etcd->transport);
+        etcd_loop_wake(&etcd->loop);
     return ETCD_OK;
 }
 
@@ -345,7 +348,7 @@ void etcd_watch_cancel(struct etcd_watch *watch) {
     }
     watch->is_over = true;
     etcd_shared_stream_quiesce(shared, watch);
-    *find(watch->watches, watch->id) = watch->chain;
-    free_watch(watch);
+    *watch_find(watch->watches, watch->id) = watch->chain;
+    watch_free(watch);
     pthread_mutex_unlock(&shared->mutex);
 }

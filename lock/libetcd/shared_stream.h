@@ -1,18 +1,17 @@
-/* A shared stream: one stream of a client for all its watches, another one for all its keepalives. When it
- * breaks, it is opened again with another member. Not for users. */
-#ifndef LOCK_LIBETCD_CALLS_SHARED_STREAM_H
-#define LOCK_LIBETCD_CALLS_SHARED_STREAM_H
+/* A shared stream: a client has one stream for all its watches, and another one for all its keepalives. When
+ * a stream breaks, the client opens another one, at another member if it can. Not for users. */
+#ifndef LOCK_LIBETCD_SHARED_STREAM_H
+#define LOCK_LIBETCD_SHARED_STREAM_H
 
-#include "lock/libetcd/calls/auth.h"
-#include "lock/libetcd/wire/answer.h"
+#include "lock/libetcd/etcd_client.h"
 
 struct etcd_shared_stream;
 
-/* What the stream carries. All but destroy() from the loop, with the mutex held. */
+/* What a stream carries. The loop calls all but destroy(), with the mutex held. */
 struct etcd_shared_stream_kind {
     const char *path;
-    size_t size; /* of the kind's struct, which begins with the shared stream */
-    void (*on_open)(struct etcd_shared_stream *shared); /* nothing has been sent on it yet */
+    size_t size; /* size of the kind's struct, which begins with the shared stream */
+    void (*on_open)(struct etcd_shared_stream *shared); /* nothing has been sent on the stream yet */
     void (*on_broken)(struct etcd_shared_stream *shared);
     /* May release the mutex meanwhile. */
     void (*on_message)(struct etcd_shared_stream *shared, struct etcd_answer *answer);
@@ -21,29 +20,30 @@ struct etcd_shared_stream_kind {
     void (*destroy)(struct etcd_shared_stream *shared); /* frees the data of the kind */
 };
 
+extern const struct etcd_shared_stream_kind etcd_watch_stream_kind, etcd_keepalive_stream_kind;
+
 struct etcd_shared_stream {
     const struct etcd_shared_stream_kind *kind;
-    struct etcd_auth *auth;
-    struct etcd_transport *transport;
+    struct etcd *etcd;
     struct etcd_ticker ticker;
-    pthread_mutex_t mutex;  /* for what follows, and for the data of the kind */
-    pthread_cond_t changed; /* the stream has ended, or a callback */
-    const void *calling;    /* the object whose callback is running */
-    size_t wanted;          /* objects that need the stream, counted by the kind */
+    pthread_mutex_t mutex;  /* protects what follows, and the data of the kind */
+    pthread_cond_t changed; /* the stream, or a callback to the user, has ended */
+    const void *calling;    /* the watch or keepalive whose callback is running */
+    size_t wanted;          /* watches or keepalives that need the stream; the kind counts them */
     bool stopping;
     int endpoint;           /* of the stream */
     uint64_t token_number;  /* the token that the stream was opened with */
     uint64_t refused_token; /* not to be used again; 0: none */
     int64_t retry_ns;       /* open no stream before then */
-    int64_t opened_ns;      /* when the stream, or the one before, was opened */
-    int fails;              /* since a stream last held for a while */
+    int64_t opened_ns;      /* when the newest stream was opened */
+    int fails;              /* streams that have failed since one last held for a while */
 
     /* The stream. Private to shared_stream.c. */
     grpc_call *call;                       /* NULL: there is no stream */
     bool broken;                           /* it is cancelled, and about to end */
     bool over;                             /* the server has ended it: send nothing any more */
     int pending;                           /* batches in flight */
-    struct etcd_tag received, ended, sent; /* at most one batch of each */
+    struct etcd_tag received, ended, sent; /* at most one batch of each is in flight */
     grpc_metadata_array initial, trailing;
     grpc_byte_buffer *incoming;
     grpc_status_code code;
@@ -51,28 +51,30 @@ struct etcd_shared_stream {
     struct etcd_shared_stream_message *first, **last; /* to be sent; the first one is in flight */
 };
 
-/* The kind's struct, zeroed but for its beginning. Adds its ticker to the loop. NULL when out of memory. */
+/* Returns the kind's struct, zeroed but for its beginning, and adds its ticker to the loop. NULL: out of
+ * memory. */
 struct etcd_shared_stream *etcd_shared_stream_new(const struct etcd_shared_stream_kind *kind,
-                                                  struct etcd_auth *auth);
-/* Ends the stream, and waits until it and the last callback have ended. Not from the loop. */
+                                                  struct etcd *etcd);
+/* Ends the stream, and blocks until it and the last callback have ended. Not from the loop. */
 void etcd_shared_stream_stop(struct etcd_shared_stream *shared);
-/* After the loop has ended. `shared` may be NULL. */
+/* After the loop has ended. NULL does nothing. */
 void etcd_shared_stream_free(struct etcd_shared_stream *shared);
 
 /* ---- with the mutex held ---- */
 
-/* There is a stream that takes messages. */
+/* True: there is a stream that takes messages. */
 bool etcd_shared_stream_is_open(const struct etcd_shared_stream *shared);
-/* There must be a stream. Messages leave in the order of these calls. */
+/* Sends a message on the stream, which must exist. Messages leave in the order of these calls. */
 void etcd_shared_stream_send(struct etcd_shared_stream *shared, const ProtobufCMessage *message);
-/* Leaves the stream, which must exist, for another one. Of the old stream only on_broken() follows. */
+/* Leaves the stream, which must exist, for another one. The kind hears no more of the old stream but
+ * on_broken(). */
 void etcd_shared_stream_break(struct etcd_shared_stream *shared);
 
-/* Around a callback to the user for `object`, from the loop: the first releases the mutex, the second locks
- * it again. */
+/* The loop calls these two before and after the user's callback for `object`, a watch or keepalive: the first
+ * releases the mutex, the second locks it again. */
 void etcd_shared_stream_enter_user(struct etcd_shared_stream *shared, const void *object);
 void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared);
-/* Waits until no callback for `object` is running; from the loop itself it returns at once. */
+/* Blocks until no callback for `object` is running. Called by the loop it returns at once. */
 void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object);
 
 #endif

@@ -1,5 +1,4 @@
-#include "lock/libetcd/transport/endpoints.h"
-
+/* The endpoints of a client: a channel to each member, its credentials, and the choice of a member. */
 #include <errno.h>
 #include <grpc/grpc_security.h>
 #include <stdatomic.h>
@@ -8,30 +7,33 @@
 #include <string.h>
 
 #include "base/host.h"
-#include "lock/libetcd/transport/loop.h"
+#include "lock/libetcd/etcd_client.h"
 
 enum { PEM_MAX = 1 << 20, SHUN_MS = 5000 };
 
 /* ---- addresses ---- */
 
 /* Reads HOST[:PORT]. The target names its scheme, dns, since gRPC would take a host called "unix" for one. */
-static bool read_target(char target[ETCD_TARGET_SIZE], const char *text, size_t length) {
+static bool endpoint_read(struct etcd_endpoint *endpoint, const char *text, size_t length) {
+    static const char scheme[] = "dns:///";
     struct host host;
     if (length > ETCD_TARGET_SIZE - sizeof "dns:///:2379" || host_read(&host, text, length, 2379))
         return false;
-    snprintf(target, ETCD_TARGET_SIZE, text[0] == '[' ? "dns:///[%.*s]:%d" : "dns:///%.*s:%d",
+    snprintf(endpoint->target, ETCD_TARGET_SIZE, text[0] == '[' ? "%s[%.*s]:%d" : "%s%.*s:%d", scheme,
              (int)host.length, host.name, host.port);
+    endpoint->address = endpoint->target + strlen(scheme);
     return true;
 }
 
-static bool read_targets(struct etcd_endpoints *endpoints, const char *text, char *error, size_t size) {
+/* False and `error`: the list is wrong. */
+static bool endpoints_read(struct etcd_endpoints *endpoints, const char *text, char *error, size_t size) {
     for (const char *at = text ? text : "";; at++) {
         size_t length = strcspn(at, ",");
         if (endpoints->count == ETCD_ENDPOINTS_MAX) {
             snprintf(error, size, "more than %d endpoints", ETCD_ENDPOINTS_MAX);
             return false;
         }
-        if (!read_target(endpoints->each[endpoints->count++].target, at, length)) {
+        if (!endpoint_read(&endpoints->each[endpoints->count++], at, length)) {
             snprintf(error, size, "endpoint %zu is not HOST[:PORT] or [ADDRESS]:PORT", endpoints->count);
             return false;
         }
@@ -43,8 +45,8 @@ static bool read_targets(struct etcd_endpoints *endpoints, const char *text, cha
 
 /* ---- credentials ---- */
 
-/* The file's text, to be freed; NULL and `error` if it cannot be read. */
-static char *read_pem(const char *file, char *error, size_t size) {
+/* Returns the text of the file; the caller frees it. NULL and `error`: it cannot be read. */
+static char *endpoints_read_pem(const char *file, char *error, size_t size) {
     char *text = NULL;
     errno = 0;
     FILE *stream = fopen(file, "re");
@@ -59,8 +61,9 @@ static char *read_pem(const char *file, char *error, size_t size) {
     return text;
 }
 
-static grpc_channel_credentials *read_credentials(const struct etcd_config *config, char *error,
-                                                  size_t size) {
+/* NULL and `error`: the files cannot be used. */
+static grpc_channel_credentials *endpoints_read_credentials(const struct etcd_config *config, char *error,
+                                                            size_t size) {
     const char *const files[] = {config->ca_file, config->cert_file, config->key_file};
     char *pems[3] = {NULL};
     grpc_channel_credentials *credentials = NULL;
@@ -72,7 +75,7 @@ static grpc_channel_credentials *read_credentials(const struct etcd_config *conf
         return NULL;
     }
     for (int i = 0; i < 3 && read; i++)
-        read = !files[i] || (pems[i] = read_pem(files[i], error, size));
+        read = !files[i] || (pems[i] = endpoints_read_pem(files[i], error, size));
     if (read) {
         grpc_ssl_pem_key_cert_pair pair = {.cert_chain = pems[1], .private_key = pems[2]};
         credentials = grpc_ssl_credentials_create(pems[0], pems[1] ? &pair : NULL, NULL, NULL);
@@ -86,25 +89,26 @@ static grpc_channel_credentials *read_credentials(const struct etcd_config *conf
 
 /* ---- channels ---- */
 
-static grpc_arg number(const char *key, int value) {
+static grpc_arg channel_arg(const char *key, int value) {
     return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
 }
 
-static grpc_channel *open_channel(const char *target, grpc_channel_credentials *credentials) {
+static grpc_channel *channel_open(const char *target, grpc_channel_credentials *credentials) {
     grpc_arg args[] = {
-        number(GRPC_ARG_ENABLE_RETRIES, 0), /* rpc.c decides what is repeated */
-        number(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
-        number(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
-        number(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1), /* share no connection or backoff with other clients */
-        number(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1),
-        number(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
-        number(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000), /* the limit of one attempt to connect */
-        number(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),
+        channel_arg(GRPC_ARG_ENABLE_RETRIES, 0), /* rpc.c decides what is repeated */
+        channel_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
+        channel_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
+        channel_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                    1), /* share no connection or backoff with other clients */
+        channel_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1),
+        channel_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
+        channel_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000), /* how long one attempt to connect may take */
+        channel_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),
         /* Streams notice a member that vanished. etcd closes connections that ping more often than every five
          * seconds. */
-        number(GRPC_ARG_KEEPALIVE_TIME_MS, 7000),
-        number(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3000),
-        number(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+        channel_arg(GRPC_ARG_KEEPALIVE_TIME_MS, 7000),
+        channel_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3000),
+        channel_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
     };
     grpc_channel_args all = {.num_args = sizeof args / sizeof *args, .args = args};
     return grpc_channel_create(target, credentials, &all);
@@ -112,13 +116,13 @@ static grpc_channel *open_channel(const char *target, grpc_channel_credentials *
 
 bool etcd_endpoints_open(struct etcd_endpoints *endpoints, const struct etcd_config *config, char *error,
                          size_t error_size) {
-    if (!read_targets(endpoints, config->endpoints, error, error_size))
+    if (!endpoints_read(endpoints, config->endpoints, error, error_size))
         return false;
-    grpc_channel_credentials *credentials = read_credentials(config, error, error_size);
+    grpc_channel_credentials *credentials = endpoints_read_credentials(config, error, error_size);
     if (!credentials)
         return false;
     for (size_t i = 0; i < endpoints->count; i++)
-        endpoints->each[i].channel = open_channel(endpoints->each[i].target, credentials);
+        endpoints->each[i].channel = channel_open(endpoints->each[i].target, credentials);
     grpc_channel_credentials_release(credentials);
     return true;
 }
@@ -138,7 +142,7 @@ bool etcd_endpoint_is_ready(struct etcd_endpoint *endpoint) {
 
 int etcd_endpoints_pick(struct etcd_endpoints *endpoints) {
     size_t current = atomic_load_explicit(&endpoints->current, memory_order_relaxed);
-    int64_t now_ns = endpoints->count > 1 ? etcd_loop_now_ns() : 0;
+    int64_t now_ns = endpoints->count > 1 ? etcd_now_ns() : 0;
     int fallback = -1; /* connected, but silent lately */
     for (size_t i = 0; i < endpoints->count; i++) {
         size_t at = (current + i) % endpoints->count;
@@ -161,11 +165,11 @@ void etcd_endpoints_fail(struct etcd_endpoints *endpoints, int at, bool silent) 
     if (endpoints->count < 2)
         return;
     if (silent)
-        atomic_store(&endpoints->each[at].shunned_until_ns, etcd_loop_now_ns() + (int64_t)SHUN_MS * 1000000);
+        atomic_store(&endpoints->each[at].shunned_until_ns, etcd_now_ns() + (int64_t)SHUN_MS * 1000000);
     atomic_compare_exchange_strong(&endpoints->current, &failed, (failed + 1) % endpoints->count);
 }
 
 bool etcd_endpoints_should_leave(struct etcd_endpoints *endpoints, int at) {
-    return atomic_load(&endpoints->each[at].shunned_until_ns) > etcd_loop_now_ns() &&
+    return atomic_load(&endpoints->each[at].shunned_until_ns) > etcd_now_ns() &&
            etcd_endpoints_pick(endpoints) != at;
 }

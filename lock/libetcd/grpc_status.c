@@ -1,7 +1,8 @@
-#include "lock/libetcd/transport/status.h"
-
+/* The statuses of calls: their texts, and what gRPC's statuses mean. */
 #include <grpc/status.h>
 #include <string.h>
+
+#include "lock/libetcd/etcd_client.h"
 
 const char *etcd_status_text(enum etcd_status status) {
     static const char *const texts[] = {
@@ -24,8 +25,8 @@ const char *etcd_status_text(enum etcd_status status) {
     return (unsigned)status < ETCD_STATUSES ? texts[status] : "no status";
 }
 
-/* The first entry that fits counts: its code, and a piece of the text. The texts are etcd's own (rpctypes),
- * the same since 3.0. */
+/* The verdict on a call is that of the first entry that has its status code, and whose text is a part of the
+ * status's text. The texts are etcd's own (rpctypes), the same since 3.0. */
 static const struct {
     int code;
     const char *text;
@@ -49,8 +50,8 @@ static const struct {
     {GRPC_STATUS_OUT_OF_RANGE, "compacted", {ETCD_COMPACTED, .harmless = true}},
     {GRPC_STATUS_OUT_OF_RANGE, "future revision", {ETCD_FUTURE, .harmless = true}},
     {GRPC_STATUS_OUT_OF_RANGE, "", {ETCD_INVALID, .harmless = true}},
-    /* From the server's gRPC. A request that is only a little too large etcd refuses itself, as an invalid
-     * argument. */
+    /* The server's gRPC refuses a request that is far too large; etcd itself refuses one that is a little too
+     * large, as an invalid argument. */
     {GRPC_STATUS_RESOURCE_EXHAUSTED, "message larger than max", {ETCD_INVALID, .harmless = true}},
     {GRPC_STATUS_RESOURCE_EXHAUSTED, "", {ETCD_EXHAUSTED, .harmless = true}},
     /* The lock service drops the codes of the calls that it makes itself. */

@@ -1,0 +1,189 @@
+#include "lock/libetcd/grpc_loop.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *tag);
+#else
+#define __tsan_acquire(tag) ((void)(tag))
+#endif
+
+int64_t etcd_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+/* ---- the thread ---- */
+
+/* Runs the tickers that are due. Returns when the next one is due. */
+static int64_t loop_tick(struct etcd_loop *loop) {
+    int64_t now_ns = etcd_now_ns(), next_ns = INT64_MAX;
+    for (struct etcd_ticker *ticker = loop->tickers; ticker; ticker = ticker->next) {
+        if (ticker->next_ns <= now_ns)
+            ticker->next_ns = ticker->tick(ticker, now_ns);
+        if (ticker->next_ns < next_ns)
+            next_ns = ticker->next_ns;
+    }
+    return next_ns;
+}
+
+static void *loop_run(void *arg) {
+    struct etcd_loop *loop = arg;
+    for (;;) {
+        int64_t next_ns = loop_tick(loop);
+        grpc_event event =
+            grpc_completion_queue_next(loop->queue, gpr_time_from_nanos(next_ns, GPR_CLOCK_MONOTONIC), NULL);
+        if (event.type == GRPC_QUEUE_SHUTDOWN)
+            return NULL;
+        if (event.type == GRPC_OP_COMPLETE) {
+            struct etcd_tag *tag = event.tag;
+            __tsan_acquire(tag);
+            tag->done(tag, event.success != 0);
+        }
+    }
+}
+
+static void loop_on_wake(struct etcd_tag *tag, bool ok) {
+    struct etcd_loop *loop = (struct etcd_loop *)((char *)tag - offsetof(struct etcd_loop, wake));
+    (void)ok;
+    atomic_store(&loop->waking, false); /* before the tickers run, so that later changes wake them again */
+    for (struct etcd_ticker *ticker = loop->tickers; ticker; ticker = ticker->next)
+        ticker->next_ns = 0;
+}
+
+/* Only operations post to a completion queue. The wait for a channel's next state, with a deadline in the
+ * past, is an operation that ends at once. */
+void etcd_loop_wake(struct etcd_loop *loop) {
+    if (atomic_exchange(&loop->waking, true))
+        return;
+    grpc_connectivity_state state = grpc_channel_check_connectivity_state(loop->wake_channel, 0);
+    grpc_channel_watch_connectivity_state(loop->wake_channel, state, gpr_time_0(GPR_CLOCK_MONOTONIC),
+                                          loop->queue, &loop->wake);
+}
+
+bool etcd_loop_is_current(const struct etcd_loop *loop) {
+    return pthread_equal(loop->thread, pthread_self());
+}
+
+/* ---- its life ---- */
+
+void etcd_loop_open(struct etcd_loop *loop) {
+    *loop =
+        (struct etcd_loop){.queue = grpc_completion_queue_create_for_next(NULL), .wake.done = loop_on_wake};
+    pthread_mutex_init(&loop->mutex, NULL);
+    pthread_cond_init(&loop->idle, NULL);
+}
+
+void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker) {
+    ticker->next = loop->tickers;
+    loop->tickers = ticker;
+}
+
+bool etcd_loop_start(struct etcd_loop *loop) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    loop->started = pthread_create(&loop->thread, NULL, loop_run, loop) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return loop->started;
+}
+
+void etcd_loop_cancel_calls(struct etcd_loop *loop) {
+    pthread_mutex_lock(&loop->mutex);
+    atomic_store(&loop->closing, true);
+    for (struct etcd_unary *unary = loop->unaries; unary; unary = unary->next)
+        grpc_call_cancel(unary->call, NULL);
+    while (loop->blocked > 0 || loop->unaries)
+        pthread_cond_wait(&loop->idle, &loop->mutex);
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+void etcd_loop_stop(struct etcd_loop *loop) {
+    grpc_completion_queue_shutdown(loop->queue);
+    if (loop->started)
+        pthread_join(loop->thread, NULL);
+}
+
+void etcd_loop_close(struct etcd_loop *loop) {
+    grpc_completion_queue_destroy(loop->queue);
+    pthread_cond_destroy(&loop->idle);
+    pthread_mutex_destroy(&loop->mutex);
+}
+
+/* ---- calls ---- */
+
+grpc_call *etcd_loop_new_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,
+                              int64_t deadline_ns) {
+    return grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop->queue,
+                                    grpc_slice_from_static_string(path), NULL,
+                                    gpr_time_from_nanos(deadline_ns, GPR_CLOCK_MONOTONIC), NULL);
+}
+
+static void unary_on_batch(struct etcd_tag *tag, bool ok) {
+    struct etcd_unary *unary = (struct etcd_unary *)((char *)tag - offsetof(struct etcd_unary, tag));
+    (void)ok; /* a batch that receives the status cannot fail */
+    unary->text = grpc_slice_to_c_string(unary->details);
+    unary->on_done(unary);
+}
+
+void etcd_unary_prepare(struct etcd_unary *unary, struct etcd_loop *loop, grpc_channel *channel,
+                        const char *path, grpc_slice request, int64_t deadline_ns) {
+    unary->loop = loop;
+    unary->tag.done = unary_on_batch;
+    unary->details = grpc_empty_slice();
+    grpc_metadata_array_init(&unary->initial);
+    grpc_metadata_array_init(&unary->trailing);
+    unary->request = grpc_raw_byte_buffer_create(&request, 1);
+    unary->call = etcd_loop_new_call(loop, channel, path, deadline_ns);
+    const grpc_op ops[ETCD_UNARY_OPS] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA,
+         .data.send_initial_metadata = {.count = unary->metadata_count, .metadata = unary->metadata}},
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = unary->request},
+        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+         .data.recv_initial_metadata.recv_initial_metadata = &unary->initial},
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &unary->answer},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+         .data.recv_status_on_client = {.trailing_metadata = &unary->trailing,
+                                        .status = &unary->code,
+                                        .status_details = &unary->details}},
+    };
+    memcpy(unary->ops, ops, sizeof ops);
+    pthread_mutex_lock(&loop->mutex);
+    unary->next = loop->unaries;
+    loop->unaries = unary;
+    pthread_mutex_unlock(&loop->mutex);
+    /* etcd_loop_cancel_calls() may have missed this call. A call that is cancelled before it is started ends
+     * as soon as it is. */
+    if (atomic_load(&loop->closing))
+        grpc_call_cancel(unary->call, NULL);
+}
+
+void etcd_unary_free(struct etcd_unary *unary) {
+    struct etcd_loop *loop = unary->loop;
+    pthread_mutex_lock(&loop->mutex);
+    struct etcd_unary **at = &loop->unaries;
+    while (*at != unary)
+        at = &(*at)->next;
+    *at = unary->next;
+    if (!loop->unaries)
+        pthread_cond_broadcast(&loop->idle);
+    pthread_mutex_unlock(&loop->mutex);
+    grpc_call_unref(unary->call);
+    grpc_byte_buffer_destroy(unary->request);
+    grpc_byte_buffer_destroy(unary->answer);
+    grpc_metadata_array_destroy(&unary->initial);
+    grpc_metadata_array_destroy(&unary->trailing);
+    grpc_slice_unref(unary->details);
+    for (size_t i = 0; i < unary->metadata_count; i++)
+        grpc_slice_unref(unary->metadata[i].value);
+    gpr_free(unary->text);
+}
