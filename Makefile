@@ -274,7 +274,7 @@ $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)            
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the module's helpers: it has a lock_open() of its own, and the like.
-$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/waiter.o $(O)/lock/core/env.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/runtime.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
 $(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/lab_%:       $(O)/loadtest/lab/test/test_%.o $(LAB_TEST)                ; $(LINK)

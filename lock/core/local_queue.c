@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
-
 enum { BUCKETS = 1024, EARLY = 16 };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */

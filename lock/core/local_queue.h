@@ -7,8 +7,7 @@
 #ifndef LOCK_CORE_LOCAL_QUEUE_H
 #define LOCK_CORE_LOCAL_QUEUE_H
 
-#include "lock/core/env.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 /* A release that the background thread does later, because it could not be done at the time (maintenance.h).
  * It is allocated before the store is asked for anything, so that no key stays there for want of memory.

@@ -1,6 +1,9 @@
-#include "lock/core/maintenance.h"
+/* The background thread of a lock. It verifies or renews what is held, notices losses, and does the releases
+ * that attempts and holders could not wait for. Verifying comes first, however much is to be released; but
+ * each round does at least one release. A lock that renews has a second thread, the clock: it tells holders
+ * of grants that were not renewed in time, and never waits for the store. */
+#include "lock/core/handle.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/percent.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so the last second of a
  * lease is not trusted. The lease is renewed eight times in each time to live of a grant, so it always has an

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 /* Requests in flight at a time: one travels while the store works on the other. */
 enum { FLYING_MAX = 2 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
+#include "lock/core/runtime.h"
 
 /* A waiter asks again after RETRY_MS in case a wake-up was lost; more often without a watch. */
 enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };

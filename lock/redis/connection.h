@@ -8,8 +8,7 @@
 #define LOCK_REDIS_CONNECTION_H
 
 #include "base/redis_url.h"
-#include "lock/core/env.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 #include "lock/redis/protocol.h"
 
 /* A call in flight; the caller's own. */

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "lock/bench/probe.h"
 #include "lock/bench/run.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 #include "lock/lock.h"
 #include "test/harness.h"
 

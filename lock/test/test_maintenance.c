@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/maintenance.h"
+#include "lock/core/handle.h"
 #include "lock/test/tools.h"
 
 enum { TTL_MS = 60 };

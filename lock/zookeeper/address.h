@@ -2,7 +2,7 @@
 #ifndef LOCK_ZOOKEEPER_ADDRESS_H
 #define LOCK_ZOOKEEPER_ADDRESS_H
 
-#include "lock/core/url.h"
+#include "lock/core/backend.h"
 
 enum {
     ZOOKEEPER_ROOT_SIZE = 264,

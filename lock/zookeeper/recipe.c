@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
+#include "lock/core/runtime.h"
 #include "lock/zookeeper/address.h"
 #include "lock/zookeeper/session.h"
 

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 

@@ -1,10 +1,8 @@
-/* The functions of lock.h that ask about a lock, or about a grant that is held. */
-#include "lock/lock.h"
+/* The functions of lock.h that ask about an open lock, or about a grant that is held; and lock_extend(). */
+#include "lock/core/handle.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "lock/core/maintenance.h"
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
