@@ -1,14 +1,10 @@
-/* lock-bench: options.c has its help text. */
+/* lock-bench: tries every lock, measures its cases, and reports. Its help text is in bench_options.c. */
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/bench/probe.h"
-#include "lock/bench/report.h"
-#include "lock/bench/run.h"
+#include "lock/bench/bench.h"
 
 enum exit_code { EXIT_MEASURED = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_FAILED = 3, EXIT_CTRL_C = 130 };
 

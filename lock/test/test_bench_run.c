@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lock/bench/probe.h"
-#include "lock/bench/run.h"
+#include "lock/bench/bench.h"
 #include "lock/core/runtime.h"
 #include "lock/lock.h"
 #include "test/harness.h"

@@ -1,8 +1,9 @@
-#include "lock/bench/run.h"
+/* Measures one case, a row of the table: starts the processes, leads them through the phases, ends them, and
+ * adds up what they counted. */
+#include "lock/bench/bench.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

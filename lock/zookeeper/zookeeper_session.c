@@ -16,12 +16,15 @@
  * T is asked for as one and a half times to live, so that a grant gets its full time to live all the same:
  * 11/16 of T are left when a heartbeat is due. The server bounds T (by default to 2 and 20 ticks of 2 s); if
  * it gives less, grants end earlier. */
-#include "lock/zookeeper/session.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/runtime.h"
+#include "base/host.h"
+
+enum { PORT = 2181 };
 
 enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
@@ -50,9 +53,65 @@ struct zookeeper_session {
     int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
 };
 
+/* ---- the address ---- */
+
+/* Reads HOST[:PORT], and writes HOST:PORT without brackets, as the C client wants it. Returns NULL, or what
+ * is wrong. */
+static const char *address_append_server(char **out, const char *text, size_t length) {
+    struct host host;
+    if (memchr(text, '@', length))
+        return "has a user: there are none";
+    const char *wrong = host_read(&host, text, length, PORT);
+    if (!wrong)
+        *out += sprintf(*out, "%.*s:%d", (int)host.length, host.name, host.port);
+    return wrong;
+}
+
+/* Returns NULL, or what is wrong. */
+static const char *address_read_chroot(const char *text, char *root) {
+    int levels = 0;
+    size_t length = strlen(text);
+    if (length >= ZOOKEEPER_ROOT_SIZE - sizeof "/lock" + 1)
+        return "is too long";
+    if (strpbrk(text, " ,#@"))
+        return "has a space, a comma, a # or an @ in it; it stands once, behind the last server";
+    for (const char *at = text; *at; levels++) {
+        size_t level = strcspn(at + 1, "/");
+        if (level == 0 || (level == 1 && at[1] == '.') || (level == 2 && at[1] == '.' && at[2] == '.'))
+            return "has a level that is empty, . or ..";
+        at += 1 + level;
+    }
+    stpcpy(stpcpy(root, text), "/lock");
+    return levels < ZOOKEEPER_LEVELS_MAX ? NULL : "is too deep";
+}
+
+bool zookeeper_address_read(const char *address, char servers[ZOOKEEPER_SERVERS_SIZE],
+                            char root[ZOOKEEPER_ROOT_SIZE], char *what, size_t size) {
+    const char *at = address, *end = address + strcspn(address, "/"), *wrong;
+    char *out = servers;
+    for (int number = 1;; number++) {
+        size_t server = strcspn(at, ",/");
+        wrong = address_append_server(&out, at, server);
+        if (wrong) {
+            snprintf(what, size, "server %d %s", number, wrong);
+            return false;
+        }
+        at += server;
+        if (at == end)
+            break;
+        *out++ = ',';
+        at++;
+    }
+    *out = '\0';
+    wrong = address_read_chroot(strcmp(end, "/") == 0 ? "" : end, root);
+    if (wrong)
+        snprintf(what, size, "the path %s", wrong);
+    return !wrong;
+}
+
 /* ---- on the C client's thread ---- */
 
-static void on_session(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
+static void session_on_event(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
     (void)path;
     struct zookeeper_session *session = ctx;
     if (type != ZOO_SESSION_EVENT)
@@ -75,7 +134,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session->requests.env->wake(session->requests.env->lock, NULL, NULL);
 }
 
-static void on_heartbeat(const struct zookeeper_call *call, bool answered) {
+static void session_on_heartbeat(const struct zookeeper_call *call, bool answered) {
     struct zookeeper_session *session = call->ctx;
     session->heartbeat_in_flight = false;
     if (answered) {
@@ -102,8 +161,8 @@ static void open_handle(struct zookeeper_session *session) {
         session->heard_ns[i] = began_ns;
     pthread_mutex_unlock(&session->requests.mutex);
     /* Its threads inherit that this one takes no signals. */
-    zhandle_t *handle = zookeeper_init2(session->requests.servers, on_session, (int)asked_ms, NULL, session,
-                                        ZOO_NO_LOG_CLIENTENV, log_nothing);
+    zhandle_t *handle = zookeeper_init2(session->requests.servers, session_on_event, (int)asked_ms, NULL,
+                                        session, ZOO_NO_LOG_CLIENTENV, log_nothing);
     if (handle) /* by default it looks up all names with each message */
         zoo_set_servers_resolution_delay(handle, -1);
     pthread_mutex_lock(&session->requests.mutex);
@@ -135,7 +194,7 @@ static void send_heartbeat(struct zookeeper_session *session) {
     if (!call)
         return;
     session->heartbeat_in_flight = true;
-    call->on_answered = on_heartbeat;
+    call->on_answered = session_on_heartbeat;
     call->ctx = session;
     call->sent_ns = lock_env_now_ns(session->requests.env);
     zookeeper_call_send(call, &request, 1);
@@ -152,7 +211,7 @@ static void give_up(struct zookeeper_session *session) {
     pthread_mutex_lock(&session->requests.mutex);
 }
 
-static void *run(void *arg) {
+static void *session_run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
@@ -205,7 +264,7 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     session->requests.servers = strdup(servers);
     pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->requests.servers && lock_env_start_thread(&session->thread, run, session))
+    if (session->requests.servers && lock_env_start_thread(&session->thread, session_run, session))
         return session;
     free_session(session);
     return NULL;

@@ -1,7 +1,7 @@
 /* Requests to ZooKeeper, which are sent together and answered later by the C client's thread; and the watches
  * that wake waiters. Not for users. */
-#ifndef LOCK_ZOOKEEPER_REQUESTS_H
-#define LOCK_ZOOKEEPER_REQUESTS_H
+#ifndef LOCK_ZOOKEEPER_ZOOKEEPER_CALLS_H
+#define LOCK_ZOOKEEPER_ZOOKEEPER_CALLS_H
 
 #define THREADED /* the variant of the C client that its header is read for */
 #include <sys/queue.h>
