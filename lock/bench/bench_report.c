@@ -87,6 +87,7 @@ void bench_print_faults(FILE *out, const struct bench_report *report) {
 
 /* ---- JSON ---- */
 
+/* null: the value is not known. */
 static json_t *known(bool is_known, double value) {
     return is_known ? json_real(value) : json_null();
 }

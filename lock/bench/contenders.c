@@ -17,7 +17,7 @@ enum { GATHER_POLL_US = 5000, PHASE_POLL_US = 1000, PAUSE_AFTER_ERROR_US = 10000
 
 static const int64_t acquire_limit_ns = INT64_C(3600) * 1000000000;
 
-/* For every forked process: it ends with its parent, and leaves Ctrl-C to it. */
+/* Call it in every child process: it ends with its parent, and leaves Ctrl-C to it. */
 static void follow_parent(pid_t parent) {
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_DFL);
@@ -51,7 +51,7 @@ static enum lock_status acquire_once(struct lock *lock, char *error, size_t size
     return status;
 }
 
-static _Noreturn void probe(struct probe *found, const char *url, bool teaching, pid_t parent) {
+static _Noreturn void probe_in_child(struct probe *found, const char *url, bool teaching, pid_t parent) {
     struct lock_config config = {.teaching = teaching};
     struct lock *lock = NULL;
     follow_parent(parent);
@@ -76,7 +76,7 @@ enum lock_status bench_probe(const char *url, bool teaching, unsigned *caps, cha
     snprintf(found->error, sizeof found->error, "the process that tried the lock crashed");
     pid_t parent = getpid(), child = fork();
     if (child == 0)
-        probe(found, url, teaching, parent);
+        probe_in_child(found, url, teaching, parent);
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
         continue;
     enum lock_status status = found->status;
@@ -119,8 +119,9 @@ static void note_error(const struct contender *me, enum lock_status status) {
         lock_last_error(me->process->lock, counts->why, sizeof counts->why);
 }
 
-/* The work under the lock, which shows the faults of a wrong one. True: the holder is not the one before. */
-static bool work(struct contender *me, const struct lock_grant *grant) {
+/* Does the work under the lock, which shows the faults of a wrong lock. True: the last holder was another
+ * one. */
+static bool work_on_key(struct contender *me, const struct lock_grant *grant) {
     struct bench_key *key = me->key;
     uint32_t name = me->number + 1;
     me->counts->entered++;
@@ -158,7 +159,7 @@ static void take_turn(struct contender *me) {
     }
     /* A pair belongs to the phase in which the lock was acquired. */
     enum bench_phase phase = phase_of(me->process);
-    bool changed = work(me, &grant);
+    bool changed = work_on_key(me, &grant);
     status = lock_release(me->process->lock, &grant);
     /* The store granted it to another contender, even if the two did not meet. */
     if (status == LOCK_NOT_OWNER && lock_now_ns(me->process->lock) < grant.deadline_ns) {
@@ -195,8 +196,8 @@ static _Noreturn void give_up(struct bench_shared_memory *memory, const char *wh
     _exit(1);
 }
 
-static void start(struct contender *contenders, const struct process *process, unsigned first,
-                  unsigned count) {
+static void start_contenders(struct contender *contenders, const struct process *process, unsigned first,
+                             unsigned count) {
     bool shared = process->what->shared;
     for (unsigned i = 0; i < count; i++) {
         unsigned number = first + i;
@@ -218,7 +219,8 @@ static uint64_t requests_of(const struct process *process) {
     return metrics.requests;
 }
 
-/* Until BENCH_STOP. Sees each change of the phase up to a millisecond late, at the begin as at the end. */
+/* Returns at BENCH_STOP. It sees each change of the phase up to a millisecond late, both the begin and the
+ * end. */
 static void count_requests(const struct process *process) {
     while (phase_of(process) < BENCH_MEASURE)
         usleep(PHASE_POLL_US);
@@ -245,7 +247,7 @@ void bench_work(struct bench_shared_memory *memory, const struct bench_case *wha
     struct contender *contenders = calloc(count, sizeof *contenders);
     if (!process.cancel || !contenders)
         give_up(memory, "out of memory");
-    start(contenders, &process, first, count);
+    start_contenders(contenders, &process, first, count);
     count_requests(&process);
     lock_cancel(process.cancel);
     for (unsigned i = 0; i < count; i++)

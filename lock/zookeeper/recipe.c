@@ -29,7 +29,7 @@ enum {
     ROUNDS_MAX = 8, /* of an attempt, while other owners come and go */
 };
 
-/* Used within an attempt only: something has changed meanwhile, try again. */
+/* Within an attempt only: something has changed meanwhile, so it begins another round. */
 static const enum lock_status RETRY = LOCK_STATUSES;
 
 /* A node that this process has in the store, or may have. The local holder of `key` and the background thread
@@ -59,8 +59,8 @@ static struct nodes *bucket_of(struct store *store, const char *owner) {
     return &store->nodes[lock_hash_text(owner) % BUCKETS];
 }
 
-/* NULL: `owner` has none. `*copy`, which may be NULL, is for a thread that does not keep others from dropping
- * the node. */
+/* NULL: `owner` has no node. A thread that cannot keep others from dropping the node reads `*copy`, which may
+ * be NULL. */
 static struct node *find_node(struct store *store, const char *owner, struct node *copy) {
     pthread_mutex_lock(&store->mutex);
     struct node *node = LIST_FIRST(bucket_of(store, owner));
@@ -110,7 +110,7 @@ static void print_path(const char *root, char *path, const char *key, const char
         stpcpy(stpcpy(at, "/"), name);
 }
 
-/* The requests of one call after the other, and the replies to the last. */
+/* Collects the requests of the next call, and keeps the replies to the last one. */
 struct batch {
     struct store *store;
     struct lock_limit limit;
@@ -121,7 +121,7 @@ struct batch {
     int count;
 };
 
-/* Its calls end at `until_ns`, or earlier. */
+/* For calls about one node, which end at `until_ns`, or earlier. */
 static void begin(struct batch *batch, struct store *store, const struct node *node, int64_t until_ns) {
     char start[LOCK_OWNER_SIZE + 1];
     batch->store = store;
@@ -134,7 +134,7 @@ static void begin(struct batch *batch, struct store *store, const struct node *n
     print_path(store->root, batch->queue, node->key, start);
 }
 
-/* Returns the index of its reply in batch->replies. */
+/* Adds a request. Returns the index of its reply in batch->replies. */
 static int add(struct batch *batch, enum zookeeper_verb verb, const char *path, const struct node *node) {
     batch->requests[batch->count] =
         (struct zookeeper_request){.verb = verb, .path = path, .key = node->key, .owner = node->owner};
@@ -162,8 +162,8 @@ static enum lock_status send_batch(struct batch *batch, uint64_t *session) {
 
 /* ---- releasing ---- */
 
-/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: the server
- * that answers may not have the latest writes yet. */
+/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: asks for the
+ * latest writes, which the server that answers may not have yet. */
 static enum lock_status find_place(struct batch *batch, struct node *node, bool syncs,
                                    struct zookeeper_reply *place) {
     if (syncs)
@@ -227,8 +227,9 @@ static void read_created(struct batch *batch, struct node *node, int queued, uin
     memcpy(node->name, reply->name, sizeof node->name);
 }
 
-/* Creates the node, and releases attempt->releasing with the same call. LOCK_OK, with the place in `*place`;
- * RETRY. `*parents`: creates the nodes above it too. */
+/* Creates the node, and releases attempt->releasing with the same call. With `*parents` it also creates the
+ * nodes above. LOCK_OK, with the place in `*place`; RETRY, with `*parents` set if they were missing; or a
+ * failure. */
 static enum lock_status create_node(struct batch *batch, struct lock_attempt *attempt, struct node *node,
                                     bool *parents, struct zookeeper_reply *place) {
     struct node *released = NULL;
@@ -313,7 +314,7 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
     struct batch batch;
     struct node *node = find_node(store, attempt->grant.owner, NULL);
     bool parents = false;
-    if (!node) /* before anything is created, so that no node is forgotten */
+    if (!node) /* it is noted before it is created, so that no node is forgotten */
         node = add_node(store, attempt->grant.key, attempt->grant.owner);
     if (!node)
         return LOCK_NOMEM;
@@ -381,7 +382,7 @@ static enum lock_status zookeeper_open(const struct lock_url *url, const struct 
     return LOCK_OK;
 }
 
-/* Grants that are held expire with the session; if there are none it ends now. */
+/* Grants that are held expire with the session. If there are none, the session ends now. */
 static void zookeeper_close_store(void *store) {
     struct store *opened = store;
     uint64_t session = zookeeper_session_number(opened->session);

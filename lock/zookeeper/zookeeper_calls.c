@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exists from before its request is sent until it fires, or the session is over: the C client sets it anew on
- * another server. */
+/* Exists from before its request is sent until it fires, or the session is over. When the C client connects
+ * to another server it sets the watch anew there. */
 struct zookeeper_watch {
     LIST_ENTRY(zookeeper_watch) next;
     struct zookeeper_requests *requests;
@@ -34,7 +34,7 @@ void zookeeper_call_free(struct zookeeper_call *call) {
     free(call);
 }
 
-/* The last answer may free the call. */
+/* Notes the answer to one request. The last one may free the call. */
 static void call_answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
     struct zookeeper_call *call = slot->call;
     slot->answered = true;
@@ -173,7 +173,7 @@ static int watch_send(struct zookeeper_requests *requests, const struct zookeepe
     struct zookeeper_watch *watch = LIST_FIRST(&requests->watches);
     while (watch && !(watch->set && strcmp(watch->name, name) == 0))
         watch = LIST_NEXT(watch, next);
-    if (watch) { /* of a waiter that has given up */
+    if (watch) { /* it was set for a waiter that has given up */
         memcpy(watch->owner, request->owner, sizeof watch->owner);
         call_answer(slot, ZOOKEEPER_DONE);
         return ZOK;

@@ -1,17 +1,17 @@
-/* How long a session lives. The leader of the ensemble ends it when it has not heard of it for the agreed
- * timeout T. A client may be connected to another server, which tells the leader which clients it has heard,
- * whenever the leader asks: every half tick. So an answer alone proves little. That server may be cut off,
- * together with its clients, right after it; and what the leader has heard of a client is up to half a tick
- * older, and older still by as much as the client was silent before.
+/* How long a session lives. The leader of the ensemble ends a session that it has not heard of for the agreed
+ * timeout T. A client may be connected to another server. The leader asks that server every half tick which
+ * clients it has heard. So an answer from it proves little: it may be cut off, together with its clients,
+ * right after the answer; and what the leader knows of a client is up to half a tick old, and older by as
+ * much as the client was silent before.
  *
- * Hence the heartbeat: every T/16 a `sync`, which goes through the leader on the connection by which the
- * server also tells it which clients it heard. When a heartbeat is answered, everything that was told before
- * it was sent has reached the leader; and a heartbeat that was sent half a tick earlier was told by then. T
- * is at least two ticks (unless the server's minSessionTimeout says otherwise), so half a tick is at most
- * T/4, which is four heartbeats. So the session lives until T after the sending of the fourth heartbeat
- * before the last one that was answered. The first ones count from before the session was asked for. If a
- * heartbeat was sent to another server, the leader has heard of the session when it moved; and a new leader
- * starts with all sessions as if it had just heard of them.
+ * Hence the heartbeat: a `sync` every T/16. It goes to the leader on the same connection by which the server
+ * tells the leader which clients it heard. When a heartbeat is answered, all that the server told before it
+ * was sent has reached the leader, and that includes a heartbeat that was sent half a tick earlier. T is at
+ * least two ticks (unless the server's minSessionTimeout says otherwise), so half a tick is at most T/4,
+ * which is four heartbeats. So the session lives until T after the sending of the fourth heartbeat before the
+ * last one that was answered. The first ones count from before the session was asked for. If a heartbeat was
+ * sent to another server, the leader has heard of the session when it moved; and a new leader starts with all
+ * sessions as if it had just heard of them.
  *
  * T is asked for as one and a half times to live, so that a grant gets its full time to live all the same:
  * 11/16 of T are left when a heartbeat is due. The server bounds T (by default to 2 and 20 ticks of 2 s); if
@@ -34,11 +34,12 @@ enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS 
 enum { GIVE_UP_TIMEOUTS = 4 };
 
 static const int64_t ms_ns = 1000000;
-/* After the C client could not be started; and for replies in flight, at the end. */
+/* `retry_ns`: the pause after the C client could not be started. `drain_ns`: how long closing waits for
+ * replies in flight. */
 static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns, drain_poll_ns = 5 * ms_ns;
 
 struct zookeeper_session {
-    struct zookeeper_requests requests; /* with the mutex of all below; its handle is the thread's */
+    struct zookeeper_requests requests; /* its mutex is also for all below; the thread owns its handle */
     int64_t ttl_ms;
     pthread_t thread;
     pthread_cond_t changed;
@@ -163,7 +164,7 @@ static void open_handle(struct zookeeper_session *session) {
     /* Its threads inherit that this one takes no signals. */
     zhandle_t *handle = zookeeper_init2(session->requests.servers, session_on_event, (int)asked_ms, NULL,
                                         session, ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (handle) /* by default it looks up all names with each message */
+    if (handle) /* by default the C client looks up all names with each message */
         zoo_set_servers_resolution_delay(handle, -1);
     pthread_mutex_lock(&session->requests.mutex);
     session->requests.handle = handle;
@@ -200,7 +201,7 @@ static void send_heartbeat(struct zookeeper_session *session) {
     zookeeper_call_send(call, &request, 1);
 }
 
-/* Its nodes expire. */
+/* Leaves the session to expire on the servers, and its nodes with it. */
 static void give_up(struct zookeeper_session *session) {
     bool born = session->born;
     session->number += born;
@@ -293,7 +294,7 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
 
 /* ---- calls ---- */
 
-/* The C client writes into its log only why there is no connection. */
+/* Reports a time-out as well as it can: the C client writes only into its log why there is no connection. */
 static void report_late(const struct zookeeper_session *session) {
     zhandle_t *handle = session->requests.handle;
     const char *why = "no connection: refused, not to be reached, or an unknown name";
@@ -301,7 +302,7 @@ static void report_late(const struct zookeeper_session *session) {
         why = "no answer came in time";
     else if (handle && zoo_state(handle) == ZOO_ASSOCIATING_STATE)
         why = "connected, but no answer came in time";
-    /* It does not say either which of its servers it was. */
+    /* Nor does the C client say which of its servers it was. */
     lock_env_failed(session->requests.env, session->requests.servers, why);
 }
 
@@ -327,7 +328,7 @@ static enum lock_status status_of(const struct zookeeper_session *session, uint6
                                   const struct zookeeper_reply *replies, int count) {
     int done = 0;
     if (number != session->number)
-        return LOCK_NOT_OWNER; /* whatever was lost is gone with the session */
+        return LOCK_NOT_OWNER; /* what lost requests may have created is gone with the session */
     for (int i = 0; i < count; i++) {
         if (replies[i].result == ZOOKEEPER_LOST)
             return LOCK_UNKNOWN;
