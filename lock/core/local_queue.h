@@ -31,8 +31,7 @@ struct lock_store_grant {
     int64_t since_ns;      /* when the local holder got it */
     int64_t pass_until_ns; /* later it is not passed on: too little time would be left */
     int64_t deadline_ns;
-    int64_t third_ns;  /* a third of the time that was left when the deadline was set; set by
-                          the queue */
+    int64_t third_ns;  /* a third of the time until the deadline, when that was set; the queue sets it */
     int64_t verify_ns; /* when it is due to be verified; 0: the queue decides */
     struct lock_pending_release *pending; /* for its release. It belongs to the local queue, or to the
                                              function that took the grant out of it. May be NULL */

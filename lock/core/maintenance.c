@@ -128,8 +128,7 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
         if (again_ns < scan->next_ns)
             scan->next_ns = again_ns;
     }
-    if (atomic_load(&lock->moves) !=
-        moves) /* some answers may be of a server that is not the store any more */
+    if (atomic_load(&lock->moves) != moves) /* a server may have answered that is not the store any more */
         lock_local_queue_doubt_all(lock->queue);
     return count == most;
 }
