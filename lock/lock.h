@@ -73,7 +73,7 @@ void lock_close(struct lock *lock);
  * `cancel`, which may be NULL, is called (LOCK_CANCELLED). Makes at least one attempt. LOCK_UNAVAILABLE after
  * at most a second: the store cannot be reached; after at most three and a half: it does not answer.
  * LOCK_UNKNOWN: the store may have granted it. That is withdrawn as soon as the store answers; until then, or
- * until it expires, the key stays locked. */
+ * until it expires, the key may stay locked. */
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant);
 

@@ -61,8 +61,9 @@ struct lock_backend {
      * one after the other, before the store is asked again. 0 means 1. */
     unsigned fences_per_grant;
 
-    /* The functions are NULL for a lock without a store, which is the local queue alone. They may be called
-     * by any thread, except `close`, and block for at most lock_env_timeout_ms() or the limit given. */
+    /* The functions are NULL for a lock without a store, which is the local queue alone. Any
+     * thread may call them, except `open` and `close`. A request to the store takes at most
+     * lock_env_timeout_ms(), and ends with the limit of the call. */
 
     /* On failure `*store` is untouched and `error` says why. */
     enum lock_status (*open)(const struct lock_url *url, const struct lock_env *env, void **store,

@@ -24,7 +24,8 @@ struct zookeeper_session;
 struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t ttl_ms,
                                                  const struct lock_env *env);
 /* Frees the session; no thread may be inside a call. With `expire` its nodes stay until the session expires;
- * otherwise the session ends now. Blocks for up to a tenth of a second while replies are in flight. */
+ * otherwise the session ends now. Waits for up to a tenth of a second for replies in flight, and until the C
+ * client has closed. */
 void zookeeper_session_close(struct zookeeper_session *session, bool expire);
 
 /* The number of the current session, never 0. Each new session has the next. */
