@@ -91,7 +91,7 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
     uint64_t moves = atomic_load(&lock->moves);
     lock->backend->check(lock->store, &check, 1);
     if (check.status == LOCK_NOT_OWNER && !lock_local_queue_set_lost(lock->queue, &due, true) &&
-        lock_local_queue_find_heir(lock->queue, &due))
+        lock_local_queue_find_successor(lock->queue, &due))
         lock_maintenance_doubt(lock->maintenance); /* on_lost() is called by its thread only */
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;

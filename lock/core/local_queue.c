@@ -462,12 +462,12 @@ bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock
     return each != NULL;
 }
 
-bool lock_local_queue_find_heir(struct lock_local_queue *queue, struct lock_due *due) {
+bool lock_local_queue_find_successor(struct lock_local_queue *queue, struct lock_due *due) {
     pthread_mutex_lock(&queue->mutex);
     const struct key_queue *each = find(queue, due->grant.key);
-    bool has_heir = each && is_granted(each) && strcmp(each->granted.owner, due->granted.owner) == 0;
-    if (has_heir)
+    bool has_successor = each && is_granted(each) && strcmp(each->granted.owner, due->granted.owner) == 0;
+    if (has_successor)
         due->grant = each->grant;
     pthread_mutex_unlock(&queue->mutex);
-    return has_heir;
+    return has_successor;
 }

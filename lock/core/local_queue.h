@@ -129,6 +129,6 @@ void lock_local_queue_doubt_all(struct lock_local_queue *queue);
 bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock_due *due, bool gone);
 /* The grant has ended meanwhile, but the store's grant was passed on: `due->grant` becomes the grant of the
  * thread that holds it now. False: no thread does, or its grant was lost already. */
-bool lock_local_queue_find_heir(struct lock_local_queue *queue, struct lock_due *due);
+bool lock_local_queue_find_successor(struct lock_local_queue *queue, struct lock_due *due);
 
 #endif

@@ -53,7 +53,7 @@ static int64_t now_ns(const struct lock_maintenance *maintenance) {
 static void lose(struct lock_maintenance *maintenance, struct lock_due *due, bool gone) {
     struct lock *lock = maintenance->lock;
     while (!lock_local_queue_set_lost(lock->queue, due, gone)) {
-        if (!lock_local_queue_find_heir(lock->queue, due))
+        if (!lock_local_queue_find_successor(lock->queue, due))
             return;
     }
     atomic_fetch_add(&lock->metrics.lost, 1);
