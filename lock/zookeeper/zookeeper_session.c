@@ -1,4 +1,6 @@
-/* How long a session lives. The leader of the ensemble ends a session that it has not heard of for the agreed
+/* The address of an ensemble, and a session with it.
+ *
+ * How long a session lives. The leader of the ensemble ends a session that it has not heard of for the agreed
  * timeout T. A client may be connected to another server. The leader asks that server every half tick which
  * clients it has heard. So an answer from it proves little: it may be cut off, together with its clients,
  * right after the answer; and what the leader knows of a client is up to half a tick old, and older by as
