@@ -131,7 +131,7 @@ build/valkey/bin build/redis8/bin: build/%/bin: test/store.sh
 	@test/store.sh $* build/$*
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/lab_scenarios %/lock_contract %/service_failover %/test_docs %/inventory_silent %/service_haproxy %/inventory_sentinel \
+LONGEST    := %/lab_scenarios %/lock_contract %/lock_contract_losses %/service_failover %/test_docs %/inventory_silent %/service_haproxy %/inventory_sentinel \
               %/inventory_cluster_moves %/inventory_replicas %/inventory_kept %/lab_page %/inventory_putback %/inventory_disown \
               %/service_baskets %/lock_zookeeper_losses %/inventory_cluster %/service_basket_deaths %/lock_holders %/service_lock_reach \
               %/loadtest_hundred
@@ -277,7 +277,7 @@ $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)            
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the module's helpers: it has a lock_open() of its own, and the like.
-$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/waiter.o $(O)/lock/core/env.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/runtime.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
 $(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/lab_%:       $(O)/loadtest/lab/test/test_%.o $(LAB_TEST)                ; $(LINK)

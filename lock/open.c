@@ -1,13 +1,126 @@
-/* Opens a lock from its URL. The table of all backends. */
+/* Opens a lock: reads its URL, finds its backend in the table of all of them, and starts its parts. Here too
+ * are the two locks without a store, and what a backend reports to an open lock. */
 #include "lock/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/maintenance.h"
+#include "lock/core/handle.h"
 
 enum { TTL_DEFAULT_MS = 10000 };
+
+/* ---- the URL ---- */
+
+static bool url_fail(char *error, size_t size, const char *what) {
+    snprintf(error, size, "%s (want SCHEME:[//ADDRESS][?variant=NAME&ttl=MS&renew=on])", what);
+    return false;
+}
+
+static bool url_copy(char *out, size_t size, const char *from, size_t length) {
+    if (length >= size)
+        return false;
+    memcpy(out, from, length);
+    out[length] = '\0';
+    return true;
+}
+
+static bool url_read_ttl(const char *text, size_t length, int64_t *ttl_ms) {
+    char digits[10];
+    if (length == 0 || strspn(text, "0123456789") < length || !url_copy(digits, sizeof digits, text, length))
+        return false;
+    int64_t read = strtoll(digits, NULL, 10);
+    if (read < LOCK_TTL_MIN_MS || read > LOCK_TTL_MAX_MS)
+        return false;
+    *ttl_ms = read;
+    return true;
+}
+
+/* Returns NULL, or what is wrong. */
+static const char *url_read_option(struct lock_url *url, const char *name, size_t name_length,
+                                   const char *value, size_t length) {
+    const struct {
+        const char *name;
+        char *text; /* where it is copied to; NULL: it is no text */
+        size_t size;
+        bool given;
+        const char *wanted;
+    } options[] = {
+        {"variant", url->variant, sizeof url->variant, url->variant[0], "variant wants a name"},
+        {"ttl", NULL, 0, url->ttl_ms != 0, "ttl wants 10 to 86400000 milliseconds"},
+        {"renew", NULL, 0, url->renew, "renew wants to be on"},
+        {"ca", url->ca_file, sizeof url->ca_file, url->ca_file[0], "ca wants a file"},
+        {"cert", url->cert_file, sizeof url->cert_file, url->cert_file[0], "cert wants a file"},
+        {"key", url->key_file, sizeof url->key_file, url->key_file[0], "key wants a file"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (name_length != strlen(options[i].name) || memcmp(name, options[i].name, name_length) != 0)
+            continue;
+        if (options[i].given)
+            return "an option is there twice";
+        bool good = false;
+        if (options[i].text)
+            good = length > 0 && url_copy(options[i].text, options[i].size, value, length);
+        else if (name[0] == 't')
+            good = url_read_ttl(value, length, &url->ttl_ms);
+        else
+            good = url->renew = length == 2 && memcmp(value, "on", 2) == 0;
+        return good ? NULL : options[i].wanted;
+    }
+    return "unknown option; there are variant, ttl, renew, ca, cert and key";
+}
+
+bool lock_url_parse(struct lock_url *url, const char *text, char *error, size_t error_size) {
+    struct lock_url read = {.ttl_ms = 0};
+    size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    if (scheme == 0 || text[scheme] != ':' || !url_copy(read.scheme, sizeof read.scheme, text, scheme))
+        return url_fail(error, error_size,
+                        "not a lock URL: those begin with local:, redis:, redlock:, etcd: or zookeeper:");
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return url_fail(error, error_size, "it has a control character, perhaps the end of a line");
+    }
+    const char *at = text + scheme + 1;
+    if (strncmp(at, "//", 2) == 0) {
+        size_t length = strcspn(at + 2, "?");
+        if (!url_copy(read.address, sizeof read.address, at + 2, length))
+            return url_fail(error, error_size, "the address is too long");
+        at += 2 + length;
+    }
+    if (*at && *at != '?')
+        return url_fail(error, error_size, "an address begins with //");
+    while (*at) {
+        size_t length = strcspn(++at, "&"), name = strcspn(at, "=&");
+        const char *value = name < length ? at + name + 1 : at + length;
+        const char *wrong = url_read_option(&read, at, name, value, length - (size_t)(value - at));
+        if (wrong && name == length && memchr(at, '@', length))
+            wrong = "a ? in a user or password is written %3F";
+        if (wrong)
+            return url_fail(error, error_size, wrong);
+        at += length;
+    }
+    *url = read;
+    return true;
+}
+
+/* ---- the backends ---- */
+
+/* A lock within this process: the local queue alone. It is fair, and useless between processes. */
+static const struct lock_backend lock_local = {
+    .scheme = "local",
+    .variant = "",
+    .flaw = "another process does not know of it",
+    .caps = LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SAFE,
+    .queues_locally = true,
+};
+
+/* No lock at all, for comparison: every caller is granted at once, and what is sold under it is oversold. */
+static const struct lock_backend lock_none = {
+    .scheme = "none",
+    .variant = "",
+    .flaw = "locks nothing",
+    .is_lesson = true,
+};
 
 /* Grouped by scheme. The first of each scheme is its default variant. */
 static const struct lock_backend *const backends[] = {
@@ -33,7 +146,7 @@ static const struct lock_backend *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* Writes what exists: the variants of a known scheme, otherwise all schemes. */
+/* Writes into `error` what exists: the variants of a known scheme, otherwise all schemes. */
 static void list_backends(const struct lock_url *url, bool known, char *error, size_t size) {
     const char *between = known ? " its variants are " : " there are ";
     int length = snprintf(error, size, "no such lock;");
@@ -63,7 +176,7 @@ static const struct lock_backend *find_backend(const struct lock_url *url, char 
     return NULL;
 }
 
-/* Does the backend take what the URL asks for? */
+/* False: the backend cannot do what the URL asks for, and `error` says why. */
 static bool check_options(const struct lock_backend *backend, const struct lock_url *url, bool teaching,
                           char *error, size_t size) {
     const char *wrong = NULL;
@@ -82,7 +195,7 @@ static bool check_options(const struct lock_backend *backend, const struct lock_
     return !wrong && (!backend->is_lesson || teaching);
 }
 
-/* ---- what the backend reports (env.h) ---- */
+/* ---- what the backend reports (runtime.h) ---- */
 
 static void on_wake(void *ctx, const char *key, const char *owner) {
     struct lock *lock = ctx;
@@ -91,7 +204,7 @@ static void on_wake(void *ctx, const char *key, const char *owner) {
     if (!key) {
         lock_local_queue_wake_all(lock->queue);
     } else if (!lock_local_queue_wake(lock->queue, key, owner)) {
-        /* That waiter has given up before the store knew. If no release can be noted the grant expires. */
+        /* That waiter gave up before the store knew. If no release can be noted, the grant expires. */
         bool full = lock_maintenance_is_full(lock->maintenance);
         struct lock_pending_release *pending = full ? NULL : lock_pending_release_new(key, owner);
         if (pending)

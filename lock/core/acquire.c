@@ -1,19 +1,22 @@
-/* Acquiring and releasing one key. */
+/* Acquires and releases one key. A thread enters the local queue of the key; once it is the local holder, it
+ * takes over what the last holder in this process has passed on, or it asks the store. A grant that was asked
+ * for and is not wanted any more is withdrawn: at once, or later by the background thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "lock/core/maintenance.h"
+#include "lock/core/handle.h"
 
-/* A waiter asks a store that fails again after `pause_ns`, and gives up after `failing_ns`. */
+/* After a failed attempt a waiter asks again after `pause_ns`, and gives up once the store has failed for
+ * `failing_ns`. */
 static const int64_t failing_ns = 1000000000, pause_ns = 20000000;
 
-/* An attempt waits for its reply until `late_ns` after the deadline, but at least `least_ns`. Then
- * withdrawing it may take `withdraw_ns`. So no call takes longer than lock.h says. */
+/* An attempt waits for its reply until `late_ns` after the deadline, but at least `least_ns`. Withdrawing it
+ * may then take `withdraw_ns`. So no call takes longer than lock.h says. */
 static const int64_t late_ns = LOCK_TIMEOUT_MAX_MS * INT64_C(1000000), least_ns = 850000000,
                      withdraw_ns = 300000000;
 
-/* A release whose reply was lost is repeated at least once, and until so long after it began. */
+/* A release whose reply was lost is repeated at least once, and for so long after it began. */
 static const int64_t release_again_ns = 500000000;
 
 /* A cancelled call waits at most so long for the background thread to withdraw its attempt. */
@@ -26,20 +29,16 @@ struct request {
     int64_t deadline_ns;
     struct lock_cancel *cancel;
     struct lock_waiter waiter; /* in the local queue, then for the store */
-    bool may_be_left;          /* something may be left of it in the store */
+    bool may_be_left;          /* the store may have something of it */
     bool failed;               /* the store could not be used for the last attempt */
 };
 
-/* `status` is of a release or of withdrawing. */
+/* `status` is the answer to a release or a withdrawal. */
 static bool is_gone(enum lock_status status) {
     return status == LOCK_OK || status == LOCK_NOT_OWNER;
 }
 
-static bool is_failure(enum lock_status status) {
-    return status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
-}
-
-/* Takes `pending`, which may be NULL: the background thread does it if something may be left in the store. */
+/* Takes `pending`, which may be NULL: the background thread releases it if the store may have it. */
 static void settle(struct lock *lock, struct lock_pending_release *pending, bool may_be_left) {
     if (pending && may_be_left)
         lock_maintenance_release(lock->maintenance, pending, NULL);
@@ -47,73 +46,54 @@ static void settle(struct lock *lock, struct lock_pending_release *pending, bool
         free(pending);
 }
 
-/* ---- asking the store; also for a lock without one ---- */
+/* ---- acquiring from the store ---- */
 
-/* Gives up an attempt that the store may know of. True: nothing is left of it. */
-static bool withdraw(const struct request *request) {
-    const struct lock_backend *backend = request->lock->backend;
-    const struct lock_grant *grant = &request->attempt.grant;
-    int64_t until_ns = request->attempt.limit.until_ns, now_ns = lock_mono_ns();
-    if (now_ns + withdraw_ns < until_ns)
-        until_ns = now_ns + withdraw_ns;
-    return backend->withdraw && now_ns < until_ns &&
-           is_gone(backend->withdraw(request->lock->store, grant->key, grant->owner, until_ns));
-}
-
-static enum lock_status ask_once(struct request *request) {
-    struct lock_attempt *attempt = &request->attempt;
-    attempt->nothing_left = false;
-    enum lock_status status = request->lock->backend->attempt(request->lock->store, attempt);
-    request->may_be_left = request->may_be_left || status == LOCK_UNKNOWN ||
-                           (status != LOCK_OK && attempt->waits && !attempt->nothing_left);
-    return status;
-}
-
-/* One attempt, and another if the reply was lost: an attempt finds what an earlier one with the same owner
- * was granted. */
-static enum lock_status ask(struct request *request) {
-    enum lock_status status = ask_once(request);
-    if (status != LOCK_UNKNOWN || lock_limit_is_over(&request->attempt.limit))
-        return status;
-    status = ask_once(request);
-    return status == LOCK_OK || status == LOCK_BUSY ? status : LOCK_UNKNOWN;
-}
-
-/* Waits until it is worth asking again: LOCK_OK, LOCK_TIMEOUT, LOCK_CANCELLED. */
-static enum lock_status wait_to_ask(struct request *request, int64_t until_ns) {
-    struct lock *lock = request->lock;
-    if (lock_now_ns(lock) >= request->deadline_ns)
-        return LOCK_TIMEOUT;
-    if (until_ns > request->deadline_ns)
-        until_ns = request->deadline_ns;
-    atomic_fetch_add(&lock->metrics.waiting, 1);
-    until_ns = lock_env_machine_ns(&lock->env, until_ns);
-    enum lock_status status = lock_waiter_wait(&request->waiter, until_ns, request->cancel);
-    atomic_fetch_sub(&lock->metrics.waiting, 1);
-    return status == LOCK_CANCELLED ? status : LOCK_OK;
-}
-
+/* Asks the store until it grants, the request's deadline passes, it is cancelled, or the store fails for too
+ * long. An attempt whose reply was lost is repeated at once, since the second one finds what the first was
+ * granted. LOCK_OK, with the grant in the attempt; LOCK_BUSY, if it does not wait; LOCK_TIMEOUT,
+ * LOCK_CANCELLED, LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_NOMEM. */
 static enum lock_status ask_until_granted(struct request *request) {
-    const struct lock_attempt *attempt = &request->attempt;
+    struct lock *lock = request->lock;
+    struct lock_attempt *attempt = &request->attempt;
     int64_t failing_since_ns = 0; /* 0: the store answers */
-    bool unknown = false;
+    bool unknown = false, repeats = false;
     for (;;) {
-        enum lock_status status = ask(request);
-        int64_t now_ns = lock_now_ns(request->lock), until_ns = attempt->retry_ns;
-        bool fails = request->failed = is_failure(status);
-        if (!fails && (status != LOCK_BUSY || !attempt->waits))
-            return status;
-        failing_since_ns = !fails ? 0 : failing_since_ns ? failing_since_ns : now_ns;
-        unknown = fails && (unknown || status == LOCK_UNKNOWN);
-        if (fails) {
+        attempt->nothing_left = false;
+        enum lock_status status = lock->backend->attempt(lock->store, attempt);
+        request->may_be_left = request->may_be_left || status == LOCK_UNKNOWN ||
+                               (status != LOCK_OK && attempt->waits && !attempt->nothing_left);
+        if (repeats && status != LOCK_OK && status != LOCK_BUSY)
+            status = LOCK_UNKNOWN; /* what came of the first attempt is still not known */
+        repeats = status == LOCK_UNKNOWN && !repeats && !lock_limit_is_over(&attempt->limit);
+        if (repeats)
+            continue;
+
+        int64_t now_ns = lock_now_ns(lock), again_ns = attempt->retry_ns;
+        request->failed = status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
+        if (!request->failed) {
+            if (status != LOCK_BUSY || !attempt->waits)
+                return status;
+            failing_since_ns = 0;
+            unknown = false;
+        } else {
             if (lock_cancel_called(request->cancel))
                 return LOCK_CANCELLED;
+            failing_since_ns = failing_since_ns ? failing_since_ns : now_ns;
+            unknown = unknown || status == LOCK_UNKNOWN;
             if (!attempt->waits || now_ns >= request->deadline_ns || now_ns - failing_since_ns >= failing_ns)
                 return unknown ? LOCK_UNKNOWN : status;
-            until_ns = now_ns + pause_ns;
+            again_ns = now_ns + pause_ns;
         }
-        status = wait_to_ask(request, until_ns);
-        if (status != LOCK_OK)
+
+        if (now_ns >= request->deadline_ns)
+            return LOCK_TIMEOUT;
+        if (again_ns > request->deadline_ns)
+            again_ns = request->deadline_ns;
+        again_ns = lock_env_machine_ns(&lock->env, again_ns);
+        atomic_fetch_add(&lock->metrics.waiting, 1);
+        status = lock_waiter_wait(&request->waiter, again_ns, request->cancel);
+        atomic_fetch_sub(&lock->metrics.waiting, 1);
+        if (status == LOCK_CANCELLED)
             return status;
     }
 }
@@ -125,7 +105,7 @@ static struct lock_limit limit_of(const struct request *request) {
     return (struct lock_limit){until_ns > least_until_ns ? until_ns : least_until_ns, request->cancel};
 }
 
-/* A holder forgot to release its grant, and the backend cannot release it with the attempt. */
+/* Releases the grant that a holder forgot, if the backend cannot release it with the attempt. */
 static void release_forgotten(const struct lock *lock, struct lock_attempt *attempt) {
     const struct lock_backend *backend = lock->backend;
     if (!attempt->releasing[0] || backend->attempt_releases)
@@ -135,26 +115,78 @@ static void release_forgotten(const struct lock *lock, struct lock_attempt *atte
         attempt->releasing[0] = '\0';
 }
 
-/* LOCK_OK, with the grant in the attempt; LOCK_BUSY, if it does not wait; LOCK_TIMEOUT, LOCK_CANCELLED,
- * LOCK_UNKNOWN, LOCK_UNAVAILABLE, LOCK_NOMEM. */
-static enum lock_status ask_store(struct request *request) {
+/* True: the store has nothing of the attempt any more. */
+static bool withdraw(const struct request *request) {
+    const struct lock_backend *backend = request->lock->backend;
+    const struct lock_grant *grant = &request->attempt.grant;
+    int64_t until_ns = request->attempt.limit.until_ns, now_ns = lock_mono_ns();
+    if (now_ns + withdraw_ns < until_ns)
+        until_ns = now_ns + withdraw_ns;
+    return backend->withdraw && now_ns < until_ns &&
+           is_gone(backend->withdraw(request->lock->store, grant->key, grant->owner, until_ns));
+}
+
+/* Ends a request that was not granted, and takes `pending`. A cancelled one does not wait for the store. The
+ * background thread withdraws what this thread could not. Returns the status of the request. */
+static enum lock_status give_up(struct request *request, struct lock_pending_release *pending,
+                                enum lock_status status) {
+    struct lock *lock = request->lock;
+    bool cancelled = status == LOCK_CANCELLED;
+    bool may_be_left = request->may_be_left && (cancelled || !withdraw(request));
+    if (pending && may_be_left && cancelled && !request->failed)
+        lock_maintenance_release_until(lock->maintenance, pending, lock_mono_ns() + cancelled_ns);
+    else
+        settle(lock, pending, may_be_left);
+    return status == LOCK_UNKNOWN && !may_be_left ? LOCK_UNAVAILABLE : status; /* certainly not granted */
+}
+
+/* The local holder takes the next fence of `granted`, which the local queue keeps. False: it was passed on by
+ * the last holder, and lost meanwhile. */
+static bool take_next(struct request *request, struct lock_store_grant *granted) {
+    struct lock_grant *grant = &request->attempt.grant;
+    grant->deadline_ns = granted->deadline_ns;
+    grant->fence = granted->next_fence;
+    granted->next_fence += granted->next_fence > 0;
+    granted->holders_left--;
+    return !request->lock->queue || lock_local_queue_set_grant(request->lock->queue, grant, granted);
+}
+
+/* Gets a new grant for the local holder. Releases `left`, which the last holder passed on or forgot, and
+ * takes its `pending`. What is needed to withdraw the attempt later is allocated before the store is asked.
+ */
+static enum lock_status acquire_from_store(struct request *request, const struct lock_store_grant *left) {
     struct lock *lock = request->lock;
     struct lock_attempt *attempt = &request->attempt;
     struct lock_grant *grant = &attempt->grant;
-    if (!lock->store) {
+    struct lock_pending_release *pending = NULL;
+    enum lock_status status = LOCK_OK;
+    uint64_t moves = atomic_load(&lock->moves);
+    memcpy(attempt->releasing, left->owner, sizeof attempt->releasing);
+    if (lock->maintenance && lock_maintenance_is_full(lock->maintenance)) {
+        status = LOCK_UNAVAILABLE;
+    } else if (lock->maintenance && !(pending = lock_pending_release_new(grant->key, grant->owner))) {
+        status = LOCK_NOMEM;
+    } else if (!lock->store) {
         grant->deadline_ns = INT64_MAX;
-        return LOCK_OK;
+    } else {
+        attempt->limit = limit_of(request);
+        release_forgotten(lock, attempt);
+        status = ask_until_granted(request);
     }
-    attempt->limit = limit_of(request);
-    release_forgotten(lock, attempt);
-    enum lock_status status = ask_until_granted(request);
-    if (status == LOCK_OK)
-        request->may_be_left = false;
-    else if (request->may_be_left && status != LOCK_CANCELLED)
-        request->may_be_left = !withdraw(request);
-    if (status == LOCK_UNKNOWN && !request->may_be_left)
-        status = LOCK_UNAVAILABLE; /* by now it is certain that it was not granted */
-    return status;
+    settle(lock, left->pending, attempt->releasing[0]);
+    if (status != LOCK_OK)
+        return give_up(request, pending, status);
+    unsigned fences = lock->backend->fences_per_grant;
+    struct lock_store_grant granted = {.holders_left = fences ? fences : 1,
+                                       .moves = moves,
+                                       .next_fence = grant->fence,
+                                       .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
+                                       .deadline_ns = grant->deadline_ns,
+                                       .pending = pending};
+    if (lock->store)
+        memcpy(granted.owner, grant->owner, sizeof granted.owner);
+    take_next(request, &granted);
+    return LOCK_OK;
 }
 
 /* ---- acquiring ---- */
@@ -173,122 +205,60 @@ static void print_hex(char out[16], uint64_t number) {
         out[i] = "0123456789abcdef"[number & 15];
 }
 
-static void make_owner(struct lock *lock, char owner[LOCK_OWNER_SIZE]) {
-    print_hex(owner, lock->env.session);
-    print_hex(owner + 16, atomic_fetch_add(&lock->owner_count, 1));
-    owner[32] = '\0';
-}
-
-/* Asks the store. Before that it allocates what is needed if the attempt has to be withdrawn later. What was
- * granted before is released; `*granted` is the new grant then. */
-static enum lock_status acquire_from_store(struct request *request, struct lock_store_grant *granted) {
-    struct lock *lock = request->lock;
-    struct lock_attempt *attempt = &request->attempt;
-    const struct lock_grant *grant = &attempt->grant;
-    struct lock_pending_release *pending = NULL;
-    enum lock_status status = LOCK_OK;
-    uint64_t moves = atomic_load(&lock->moves);
-    memcpy(attempt->releasing, granted->owner, sizeof attempt->releasing);
-    if (lock->maintenance && lock_maintenance_is_full(lock->maintenance))
-        status = LOCK_UNAVAILABLE;
-    else if (lock->maintenance && !(pending = lock_pending_release_new(grant->key, grant->owner)))
-        status = LOCK_NOMEM;
-    if (status == LOCK_OK)
-        status = ask_store(request);
-    settle(lock, granted->pending, attempt->releasing[0]);
-    if (status != LOCK_OK) {
-        if (pending && status == LOCK_CANCELLED && request->may_be_left && !request->failed)
-            lock_maintenance_release_until(lock->maintenance, pending, lock_mono_ns() + cancelled_ns);
-        else
-            settle(lock, pending, request->may_be_left);
-        return status;
-    }
-    unsigned fences = lock->backend->fences_per_grant;
-    *granted = (struct lock_store_grant){.holders_left = fences ? fences : 1,
-                                         .moves = moves,
-                                         .next_fence = grant->fence,
-                                         .pass_until_ns = grant->deadline_ns - lock->ttl_ns / 8 * 7,
-                                         .deadline_ns = grant->deadline_ns,
-                                         .pending = pending};
-    if (lock->store)
-        memcpy(granted->owner, grant->owner, sizeof granted->owner);
-    return LOCK_OK;
-}
-
-/* This thread has the next of the fences. False: what the holder before it has left was lost meanwhile. */
-static bool take_next(struct request *request, struct lock_store_grant *granted) {
-    struct lock_grant *grant = &request->attempt.grant;
-    grant->deadline_ns = granted->deadline_ns;
-    grant->fence = granted->next_fence;
-    granted->next_fence += granted->next_fence > 0;
-    granted->holders_left--;
-    return !request->lock->queue || lock_local_queue_set_grant(request->lock->queue, grant, granted);
-}
-
-/* What another server granted is not passed on before the one that is the store now was asked about it: this
- * one may have granted the key to others since, with higher fences. */
+/* Whether the last holder's grant serves another one. What another server granted is not passed on before the
+ * server that is the store now was asked about it: this one may have granted the key to others since, with
+ * higher fences. */
 static bool may_take_next(const struct lock *lock, const struct lock_store_grant *granted) {
     return granted->holders_left > 0 && lock_now_ns(lock) < granted->pass_until_ns &&
            granted->moves == atomic_load(&lock->moves);
 }
 
-/* The holder before may have passed on its grant; otherwise the store is asked. */
-static enum lock_status acquire_as_holder(struct request *request, struct lock_store_grant *granted) {
+/* The way of a key's local holder to its grant. */
+static enum lock_status acquire_key(struct request *request, const char *key) {
     struct lock *lock = request->lock;
-    if (may_take_next(lock, granted) && take_next(request, granted)) {
-        atomic_fetch_add(&lock->metrics.passed, 1);
-        return LOCK_OK;
-    }
-    enum lock_status status = acquire_from_store(request, granted);
-    if (status == LOCK_OK)
-        take_next(request, granted);
-    return status;
-}
-
-/* What a store granted that has moved since `moves` was read may be lost, and was perhaps not seen when all
- * that was held was verified. */
-static void doubt_if_moved(struct lock *lock, uint64_t moves) {
-    if (lock->maintenance && atomic_load(&lock->moves) != moves)
-        lock_maintenance_doubt(lock->maintenance);
-}
-
-static enum lock_status acquire(struct request *request, const char *key, struct lock_grant *out) {
-    struct lock *lock = request->lock;
-    uint64_t moves = atomic_load(&lock->moves);
-    struct lock_store_grant granted = {.holders_left = 0};
     struct lock_grant *grant = &request->attempt.grant;
-    if (!key_is_valid(key))
-        return LOCK_CONFIG;
-    if (lock->backend->caps & LOCK_IS_REENTRANT && lock_local_queue_reenter(lock->queue, key, out))
-        return LOCK_OK;
-    memcpy(grant->key, key, strlen(key) + 1);
-    make_owner(lock, grant->owner);
+    struct lock_store_grant left = {.holders_left = 0};
     enum lock_status status = LOCK_OK;
+    uint64_t moves = atomic_load(&lock->moves);
+    memcpy(grant->key, key, strlen(key) + 1);
+    print_hex(grant->owner, lock->env.session);
+    print_hex(grant->owner + 16, atomic_fetch_add(&lock->owner_count, 1));
     if (lock->queue)
         status = lock_local_queue_enter(lock->queue, key, grant->owner, request->deadline_ns, request->cancel,
-                                        &request->waiter, &granted);
+                                        &request->waiter, &left);
     if (status != LOCK_OK)
         return status;
-    status = acquire_as_holder(request, &granted);
-    if (status == LOCK_OK) {
-        if (lock->maintenance)
-            lock_maintenance_wake(lock->maintenance, grant->deadline_ns);
-        doubt_if_moved(lock, moves);
-        *out = *grant;
-    } else if (lock->queue) {
+    if (may_take_next(lock, &left) && take_next(request, &left))
+        atomic_fetch_add(&lock->metrics.passed, 1);
+    else
+        status = acquire_from_store(request, &left);
+    if (status != LOCK_OK && lock->queue)
         lock_local_queue_end(lock->queue, key, grant->owner);
-    }
-    return status;
+    if (status != LOCK_OK || !lock->maintenance)
+        return status;
+    lock_maintenance_wake(lock->maintenance, grant->deadline_ns);
+    /* A store that has moved meanwhile may have lost the grant, and this one was perhaps not seen when all
+     * that was held was verified. */
+    if (atomic_load(&lock->moves) != moves)
+        lock_maintenance_doubt(lock->maintenance);
+    return LOCK_OK;
 }
 
-static enum lock_status acquire_and_count(struct request *request, const char *key,
-                                          struct lock_grant *grant) {
+static enum lock_status acquire(struct request *request, const char *key, struct lock_grant *grant) {
     struct lock *lock = request->lock;
     int64_t since_ns = lock_mono_ns();
+    enum lock_status status = LOCK_OK;
     lock_env_at_point(&lock->env, "acquire", key);
-    lock_waiter_init(&request->waiter);
-    enum lock_status status = acquire(request, key, grant);
-    lock_waiter_destroy(&request->waiter);
+    if (!key_is_valid(key)) {
+        status = LOCK_CONFIG;
+    } else if (!(lock->backend->caps & LOCK_IS_REENTRANT) ||
+               !lock_local_queue_reenter(lock->queue, key, grant)) {
+        lock_waiter_init(&request->waiter);
+        status = acquire_key(request, key);
+        lock_waiter_destroy(&request->waiter);
+        if (status == LOCK_OK)
+            *grant = request->attempt.grant;
+    }
     lock_env_at_point(&lock->env, "acquired", key);
     if (status == LOCK_BUSY || status == LOCK_TIMEOUT)
         status = request->attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
@@ -302,7 +272,7 @@ enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadli
                               struct lock_cancel *cancel, struct lock_grant *grant) {
     struct request request = {
         .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = cancel};
-    return acquire_and_count(&request, key, grant);
+    return acquire(&request, key, grant);
 }
 
 enum lock_status lock_acquire_for(struct lock *lock, const char *key, int64_t timeout_ms,
@@ -315,83 +285,72 @@ enum lock_status lock_acquire_for(struct lock *lock, const char *key, int64_t ti
 
 enum lock_status lock_try(struct lock *lock, const char *key, struct lock_grant *grant) {
     struct request request = {.lock = lock, .deadline_ns = INT64_MIN};
-    return acquire_and_count(&request, key, grant);
+    return acquire(&request, key, grant);
 }
 
 /* ---- releasing ---- */
 
-/* Repeats a release whose reply was lost. LOCK_UNKNOWN: the store could not be asked; or the grant is not
- * there, and its deadline has passed meanwhile, it was known to be lost, or the store has moved since it was
- * known to have it, so it may have ended or have been released. */
-static enum lock_status release_again(struct lock *lock, const char *key,
-                                      const struct lock_store_grant *granted, int64_t until_ns, bool *gone) {
-    const struct timespec pause = {.tv_nsec = pause_ns};
-    enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
-    while (!is_gone(status) && lock_mono_ns() < until_ns) {
-        nanosleep(&pause, NULL);
-        status = lock->backend->release(lock->store, key, granted->owner);
-    }
-    *gone = is_gone(status);
-    if (status == LOCK_NOT_OWNER && lock_now_ns(lock) < granted->deadline_ns &&
-        atomic_load(&lock->moves) == granted->moves)
-        return LOCK_OK; /* the first release did it */
-    return status == LOCK_OK ? LOCK_OK : LOCK_UNKNOWN;
-}
-
-/* Releases `granted`, and takes its `pending`, which does later what could not be done now. */
+/* Releases `granted`, and takes its `pending`, which does later what could not be done now. A release whose
+ * reply was lost is repeated. LOCK_UNKNOWN after that: the store could not be asked; or it does not have the
+ * grant, and that may have other reasons than the first release: its deadline has passed meanwhile, it was
+ * known to be lost, or the store has moved since it was known to have it. */
 static enum lock_status release_in_store(struct lock *lock, const char *key,
                                          const struct lock_store_grant *granted) {
+    const struct lock_backend *backend = lock->backend;
+    const struct timespec pause = {.tv_nsec = pause_ns};
     if (!lock->store)
         return LOCK_OK;
     int64_t until_ns = lock_mono_ns() + release_again_ns;
-    enum lock_status status = lock->backend->release(lock->store, key, granted->owner);
-    bool gone = is_gone(status);
-    if (status == LOCK_UNKNOWN)
-        status = release_again(lock, key, granted, until_ns, &gone);
-    settle(lock, granted->pending, !gone);
-    return status;
+    enum lock_status status = backend->release(lock->store, key, granted->owner);
+    bool repeats = status == LOCK_UNKNOWN;
+    if (repeats)
+        status = backend->release(lock->store, key, granted->owner);
+    while (repeats && !is_gone(status) && lock_mono_ns() < until_ns) {
+        nanosleep(&pause, NULL);
+        status = backend->release(lock->store, key, granted->owner);
+    }
+    settle(lock, granted->pending, !is_gone(status));
+    if (!repeats || status == LOCK_OK)
+        return status;
+    bool first_did_it = status == LOCK_NOT_OWNER && lock_now_ns(lock) < granted->deadline_ns &&
+                        atomic_load(&lock->moves) == granted->moves;
+    return first_did_it ? LOCK_OK : LOCK_UNKNOWN;
 }
 
-/* `*since_ns` is set to when the grant was acquired, if that is known. */
-static enum lock_status release(struct lock *lock, const struct lock_grant *grant, bool later,
-                                int64_t *since_ns) {
-    struct lock_store_grant granted = {.moves = atomic_load(&lock->moves), .deadline_ns = grant->deadline_ns};
-    memcpy(granted.owner, grant->owner, sizeof granted.owner);
-    if (!lock->queue)
-        return later ? LOCK_UNAVAILABLE : release_in_store(lock, grant->key, &granted);
+/* `later`: does not ask the store. */
+static enum lock_status release(struct lock *lock, const struct lock_grant *grant, bool later) {
+    int64_t now_ns = lock_now_ns(lock);
+    struct lock_store_grant granted = {
+        .moves = atomic_load(&lock->moves), .since_ns = now_ns, .deadline_ns = grant->deadline_ns};
     bool may_pass_on = lock->backend->attempt_releases || !lock->store;
-    enum lock_local_release result =
-        lock_local_queue_leave(lock->queue, grant->key, grant->owner, may_pass_on, &granted);
-    if (result == LOCK_LOCAL_NOT_HOLDER)
-        return LOCK_NOT_OWNER;
-    *since_ns = granted.since_ns;
-    if (result != LOCK_LOCAL_TO_STORE)
-        return LOCK_OK;
-    enum lock_status status = LOCK_UNAVAILABLE;
-    if (later && granted.pending)
-        settle(lock, granted.pending, true);
-    else
-        status = release_in_store(lock, grant->key, &granted);
-    lock_local_queue_end(lock->queue, grant->key, grant->owner);
-    return status;
-}
-
-static enum lock_status release_and_count(struct lock *lock, const struct lock_grant *grant, bool later) {
-    int64_t now_ns = lock_now_ns(lock), since_ns = now_ns;
+    enum lock_local_release left = LOCK_LOCAL_TO_STORE;
+    enum lock_status status = LOCK_OK;
+    memcpy(granted.owner, grant->owner, sizeof granted.owner);
     lock_env_at_point(&lock->env, "release", grant->key);
-    enum lock_status status = release(lock, grant, later, &since_ns);
+    if (lock->queue)
+        left = lock_local_queue_leave(lock->queue, grant->key, grant->owner, may_pass_on, &granted);
+    if (left == LOCK_LOCAL_NOT_HOLDER) {
+        status = LOCK_NOT_OWNER;
+    } else if (left == LOCK_LOCAL_TO_STORE && later && (granted.pending || !lock->queue)) {
+        status = LOCK_UNAVAILABLE;
+        settle(lock, granted.pending, true);
+    } else if (left == LOCK_LOCAL_TO_STORE) {
+        status = release_in_store(lock, grant->key, &granted);
+    }
+    if (left == LOCK_LOCAL_TO_STORE && lock->queue)
+        lock_local_queue_end(lock->queue, grant->key, grant->owner);
     lock_env_at_point(&lock->env, "released", grant->key);
     if (status == LOCK_OK) {
         atomic_fetch_add(&lock->metrics.released, 1);
-        atomic_fetch_add(&lock->metrics.hold_ns, (uint64_t)(now_ns - since_ns));
+        atomic_fetch_add(&lock->metrics.hold_ns, (uint64_t)(now_ns - granted.since_ns));
     }
     return status;
 }
 
 enum lock_status lock_release(struct lock *lock, const struct lock_grant *grant) {
-    return release_and_count(lock, grant, false);
+    return release(lock, grant, false);
 }
 
 enum lock_status lock_release_later(struct lock *lock, const struct lock_grant *grant) {
-    return release_and_count(lock, grant, true);
+    return release(lock, grant, true);
 }

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
-
 enum { BUCKETS = 1024, EARLY = 16 };
 
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
@@ -12,12 +10,12 @@ struct key_queue {
     LIST_ENTRY(key_queue) next; /* in its bucket */
     TAILQ_HEAD(key_waiters, lock_waiter) waiters;
     struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
-    struct lock_grant grant;         /* the holder's; owner "": no holder. Its deadline is INT64_MAX until the
-                                        store has granted */
-    struct lock_store_grant granted; /* passes from one holder to the next */
+    struct lock_grant grant;          /* the holder's; owner "": there is no holder. The deadline is INT64_MAX
+                                         until the store has granted */
+    struct lock_store_grant granted;  /* passes from one holder to the next */
     uint64_t thread;
     unsigned reentries;
-    bool lost; /* the holder's grant is; or, until the holder has one, what its predecessor left */
+    bool lost; /* the holder's grant; or, until the holder has one, what the last holder passed on */
     int64_t progress_ns;
 };
 
@@ -79,7 +77,7 @@ static int64_t now_ns(const struct lock_local_queue *queue) {
     return lock_env_now_ns(queue->env);
 }
 
-/* It has a new deadline. */
+/* Call it when the deadline has changed. */
 static void set_third(const struct lock_local_queue *queue, struct key_queue *each) {
     int64_t left_ns = each->grant.deadline_ns - now_ns(queue);
     each->granted.third_ns = (left_ns < queue->ttl_ns ? left_ns : queue->ttl_ns) / 3;
@@ -118,8 +116,8 @@ static bool is_free(const struct lock_local_queue *queue, const struct key_queue
     return !each->grant.owner[0] || now_ns(queue) >= each->grant.deadline_ns;
 }
 
-/* A grant that is renewed, and was not until a third of its time is left, counts as lost from then on,
- * whether or not its holder was told yet. */
+/* When a grant counts as lost that is not renewed before: a third of its time is left then. It does so
+ * whether or not its holder was told yet. INT64_MAX: never. */
 static int64_t late_ns(const struct lock_local_queue *queue, const struct key_queue *each) {
     return queue->renews && each->grant.deadline_ns != INT64_MAX
                ? each->grant.deadline_ns - each->granted.third_ns
@@ -150,7 +148,7 @@ static void free_if_unused(struct key_queue *each) {
         free_key_queue(each);
 }
 
-/* The caller is responsible for its release from then on. */
+/* The caller is responsible for the release from then on. */
 static struct lock_store_grant take_granted(struct key_queue *each) {
     struct lock_store_grant granted = each->granted;
     each->granted.pending = NULL;
@@ -195,7 +193,7 @@ enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const ch
         set_holder(each, owner, waiter);
         *granted = take_granted(each);
     } else if (was_first) {
-        wake_first(each); /* it has become the first, and must wait for the holder's deadline now */
+        wake_first(each); /* the new first thread must wait for the holder's deadline now */
     }
     free_if_unused(each);
 unlock:
@@ -225,7 +223,7 @@ bool lock_local_queue_set_grant(struct lock_local_queue *queue, const struct loc
             set_third(queue, each);
             each->granted.verify_ns = each->progress_ns + each->granted.third_ns;
         }
-        wake_first(each); /* it must wait no longer than this deadline */
+        wake_first(each); /* the first thread must wait no longer than this deadline */
     }
     pthread_mutex_unlock(&queue->mutex);
     return !lost;
@@ -322,7 +320,7 @@ int64_t lock_local_queue_deadline_ns(struct lock_local_queue *queue, const struc
     return deadline_ns;
 }
 
-/* The store has granted it, and its holder was not told that it is lost. */
+/* The store has granted it, and it was not marked as lost. */
 static bool is_granted(const struct key_queue *each) {
     return each->grant.owner[0] && each->granted.owner[0] && each->grant.deadline_ns != INT64_MAX &&
            !each->lost;
@@ -398,12 +396,13 @@ bool lock_local_queue_next_late(struct lock_local_queue *queue, struct lock_scan
     return found;
 }
 
+/* NULL: it is not held any more, or it was marked as lost. */
 static struct key_queue *find_granted(struct lock_local_queue *queue, const struct lock_due *due) {
     struct key_queue *each = find_held_by(queue, due->grant.key, due->grant.owner);
     return each && is_granted(each) ? each : NULL;
 }
 
-/* NULL also after its deadline, and if it was not renewed in time. */
+/* As find_granted(), but NULL also after the deadline, and if the grant was not renewed in time. */
 static struct key_queue *find_valid(struct lock_local_queue *queue, const struct lock_due *due) {
     struct key_queue *each = find_granted(queue, due);
     return each && !is_free(queue, each) && !is_lost(queue, each) ? each : NULL;
@@ -449,9 +448,9 @@ bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_granted(queue, due), *any = find(queue, due->grant.key);
     if (any && strcmp(any->granted.owner, due->granted.owner) == 0) {
-        any->granted.holders_left = 0; /* whichever owner holds it now, it is not passed on any more */
+        any->granted.holders_left = 0; /* it is not passed on any more, whoever holds it now */
         if (any->grant.deadline_ns == INT64_MAX)
-            any->lost = true; /* nor does a thread get it that takes it over just now */
+            any->lost = true; /* nor does the thread get it that is about to take it over */
     }
     if (each) {
         each->lost = true;
@@ -463,12 +462,12 @@ bool lock_local_queue_set_lost(struct lock_local_queue *queue, const struct lock
     return each != NULL;
 }
 
-bool lock_local_queue_find_heir(struct lock_local_queue *queue, struct lock_due *due) {
+bool lock_local_queue_find_successor(struct lock_local_queue *queue, struct lock_due *due) {
     pthread_mutex_lock(&queue->mutex);
     const struct key_queue *each = find(queue, due->grant.key);
-    bool has_heir = each && is_granted(each) && strcmp(each->granted.owner, due->granted.owner) == 0;
-    if (has_heir)
+    bool has_successor = each && is_granted(each) && strcmp(each->granted.owner, due->granted.owner) == 0;
+    if (has_successor)
         due->grant = each->grant;
     pthread_mutex_unlock(&queue->mutex);
-    return has_heir;
+    return has_successor;
 }

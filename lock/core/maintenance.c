@@ -1,6 +1,9 @@
-#include "lock/core/maintenance.h"
+/* The background thread of a lock. It verifies or renews what is held, notices losses, and does the releases
+ * that attempts and holders could not wait for. Verifying comes first, however much is to be released; but
+ * each round does at least one release. A lock that renews has a second thread, the clock: it tells holders
+ * of grants that were not renewed in time, and never waits for the store. */
+#include "lock/core/handle.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +13,10 @@ enum { SILENT_TTLS = 3 };
 /* lock.h names this limit. */
 enum { PENDING_MAX = 4096 };
 
-/* Between two tries of a release: longer each time, since perhaps the store cannot be used. */
+/* The pause after a release that failed. It doubles each time, since the store may be unusable for long. */
 static const int64_t pause_least_ns = 100000000, pause_most_ns = 1600000000;
 
-/* So long it releases, at most, before it verifies again. */
+/* The thread spends at most so long on releases before it verifies again. */
 static const int64_t releasing_ns = 100000000;
 
 /* lock_maintenance_stop() spends at most so long on pending releases. */
@@ -27,13 +30,13 @@ struct lock_maintenance {
     _Atomic bool stop; /* written with the mutex held */
     bool woken;
     STAILQ_HEAD(pending_releases, lock_pending_release) pending;
-    _Atomic int pending_count; /* with the one that is being tried */
+    _Atomic int pending_count; /* including the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
     bool has_clock;
     pthread_t clock;
     pthread_cond_t clock_cond;
-    _Atomic int64_t clock_ns; /* when the clock looks at all grants; written with the mutex held */
+    _Atomic int64_t clock_ns; /* when the clock checks all grants next; written with the mutex held */
     pthread_mutex_t telling;  /* on_lost() is called by one thread at a time */
     /* Used by the thread alone. */
     struct lock_due dues[LOCK_CHECKS_MAX];
@@ -46,10 +49,11 @@ static int64_t now_ns(const struct lock_maintenance *maintenance) {
 
 /* ---- verifying and renewing ---- */
 
+/* Marks the grant as lost, or the grant of the thread that it was passed on to, and calls on_lost(). */
 static void lose(struct lock_maintenance *maintenance, struct lock_due *due, bool gone) {
     struct lock *lock = maintenance->lock;
     while (!lock_local_queue_set_lost(lock->queue, due, gone)) {
-        if (!lock_local_queue_find_heir(lock->queue, due))
+        if (!lock_local_queue_find_successor(lock->queue, due))
             return;
     }
     atomic_fetch_add(&lock->metrics.lost, 1);
@@ -65,9 +69,10 @@ static bool is_renewed(const struct lock_maintenance *maintenance, const struct 
     return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
 }
 
-/* Returns when the grant is to be verified again, if that is earlier than its queue noted. */
-static int64_t apply(struct lock_maintenance *maintenance, struct lock_due *due,
-                     const struct lock_check *check) {
+/* Applies the store's answer to the grant. Returns when to verify it again, if that is earlier than the local
+ * queue noted. */
+static int64_t apply_answer(struct lock_maintenance *maintenance, struct lock_due *due,
+                            const struct lock_check *check) {
     struct lock *lock = maintenance->lock;
     if (check->status == LOCK_NOT_OWNER) {
         lose(maintenance, due, true);
@@ -86,8 +91,9 @@ static int64_t apply(struct lock_maintenance *maintenance, struct lock_due *due,
     return again_ns;
 }
 
-/* False: there is nothing to ask the store. */
-static bool prepare(struct lock_maintenance *maintenance, struct lock_due *due, struct lock_check *check) {
+/* Writes the question about a grant that is due. False: there is nothing to ask the store. */
+static bool prepare_check(struct lock_maintenance *maintenance, struct lock_due *due,
+                          struct lock_check *check) {
     if (due->forgotten) {
         lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;
@@ -102,7 +108,8 @@ static bool prepare(struct lock_maintenance *maintenance, struct lock_due *due, 
     return maintenance->lock->backend->check;
 }
 
-/* Verifies with one call grants that are due. False: there were no more, or the thread must stop. */
+/* Verifies grants that are due, with one call to the store. False: there were no more, or the thread must
+ * stop. */
 static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *scan) {
     const struct lock *lock = maintenance->lock;
     struct lock_due *dues = maintenance->dues;
@@ -110,18 +117,18 @@ static bool verify_some(struct lock_maintenance *maintenance, struct lock_scan *
     size_t count = 0, most = lock->backend->checks_together ? LOCK_CHECKS_MAX : 1;
     while (count < most && !atomic_load(&maintenance->stop) &&
            lock_local_queue_next_due(lock->queue, scan, &dues[count]))
-        count += prepare(maintenance, &dues[count], &checks[count]);
+        count += prepare_check(maintenance, &dues[count], &checks[count]);
     uint64_t moves = atomic_load(&lock->moves);
     if (count > 0)
         lock->backend->check(lock->store, checks, count);
     for (size_t i = 0; i < count; i++) {
         if (checks[i].status == LOCK_OK)
             dues[i].granted.moves = moves;
-        int64_t again_ns = apply(maintenance, &dues[i], &checks[i]);
+        int64_t again_ns = apply_answer(maintenance, &dues[i], &checks[i]);
         if (again_ns < scan->next_ns)
             scan->next_ns = again_ns;
     }
-    if (atomic_load(&lock->moves) != moves) /* some answers may be from where the store is no more */
+    if (atomic_load(&lock->moves) != moves) /* a server may have answered that is not the store any more */
         lock_local_queue_doubt_all(lock->queue);
     return count == most;
 }
@@ -145,7 +152,7 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
     return first;
 }
 
-/* True: the store has answered, or it is too late to matter. */
+/* True: the store has answered, or the release does not matter any more. */
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
     const struct lock *lock = maintenance->lock;
     int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
@@ -154,8 +161,8 @@ static bool try_release(struct lock_maintenance *maintenance, const struct lock_
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }
 
-/* Tries at least one release, then more until `until_ns`, until the thread is stopped, or until one fails: it
- * goes to the end of the list, and the answer is false. Called, and returns, with the mutex held. */
+/* Does at least one release, then more until `until_ns`, or until the thread is stopped. False: one has
+ * failed, which ends this; it is at the end of the list now. Called, and returns, with the mutex held. */
 static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns) {
     bool was_stopped = maintenance->stop;
     struct lock_pending_release *pending;
@@ -188,7 +195,7 @@ static void sleep_until(struct lock_maintenance *maintenance, int64_t until_ns) 
     maintenance->woken = false;
 }
 
-/* Returns when to verify again. */
+/* Verifies all that is due. Returns when to verify again. */
 static int64_t verify_all(struct lock_maintenance *maintenance) {
     struct lock_scan scan = {.next_ns = INT64_MAX};
     /* Set before the pass: a thread that gets a grant from now on sees it, and wakes this one. */
@@ -196,11 +203,11 @@ static int64_t verify_all(struct lock_maintenance *maintenance) {
     while (verify_some(maintenance, &scan))
         ;
     if (scan.next_ns != INT64_MAX)
-        atomic_store(&maintenance->asleep, false); /* a grant from now on is hardly due before that */
+        atomic_store(&maintenance->asleep, false); /* a new grant is hardly due before that */
     return scan.next_ns;
 }
 
-static void *run(void *arg) {
+static void *maintenance_run(void *arg) {
     struct lock_maintenance *maintenance = arg;
     pthread_mutex_lock(&maintenance->mutex);
     while (!maintenance->stop) {
@@ -209,7 +216,7 @@ static void *run(void *arg) {
         pthread_mutex_lock(&maintenance->mutex);
         if (maintenance->stop)
             break;
-        /* A grant from now on is due in a third of its time, which may be short. */
+        /* A new grant is due after a third of its time, which may be short. */
         int64_t part_ns = maintenance->lock->ttl_ns / 12;
         int64_t until_ns = now_ns(maintenance) + (part_ns < releasing_ns ? part_ns : releasing_ns);
         bool done = release_some(maintenance, next_ns < until_ns ? next_ns : until_ns);
@@ -231,14 +238,14 @@ static void *run(void *arg) {
 
 /* A renewal that fails is repeated until a third of the grant is left. Then its holder is told, so that it
  * has time to stop, whatever the store does with a renewal that is in flight. */
-static void *run_clock(void *arg) {
+static void *maintenance_run_clock(void *arg) {
     struct lock_maintenance *maintenance = arg;
     const struct lock *lock = maintenance->lock;
     pthread_mutex_lock(&maintenance->mutex);
     while (!maintenance->stop) {
         struct lock_scan scan = {.next_ns = INT64_MAX};
         struct lock_due due;
-        atomic_store(&maintenance->clock_ns, INT64_MAX); /* a grant from now on notes itself */
+        atomic_store(&maintenance->clock_ns, INT64_MAX); /* new grants lower it: lock_maintenance_wake() */
         pthread_mutex_unlock(&maintenance->mutex);
         while (!atomic_load(&maintenance->stop) && lock_local_queue_next_late(lock->queue, &scan, &due))
             lose(maintenance, &due, due.grant.deadline_ns <= now_ns(maintenance));
@@ -278,9 +285,10 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     pthread_cond_init(&maintenance->clock_cond, NULL);
     atomic_store(&maintenance->clock_ns, INT64_MAX);
     if (lock->renews)
-        maintenance->has_clock = lock_env_start_thread(&maintenance->clock, run_clock, maintenance);
+        maintenance->has_clock =
+            lock_env_start_thread(&maintenance->clock, maintenance_run_clock, maintenance);
     if (maintenance->has_clock == lock->renews &&
-        lock_env_start_thread(&maintenance->thread, run, maintenance))
+        lock_env_start_thread(&maintenance->thread, maintenance_run, maintenance))
         return maintenance;
     stop_clock(maintenance);
     lock_maintenance_free(maintenance);
@@ -318,7 +326,7 @@ static void wake(struct lock_maintenance *maintenance) {
 
 void lock_maintenance_wake(struct lock_maintenance *maintenance, int64_t deadline_ns) {
     bool asleep = atomic_load(&maintenance->asleep) && atomic_exchange(&maintenance->asleep, false);
-    /* Or a little later, if the grant is short. */
+    /* The grant may be shorter than the time to live: then it counts as lost a little later. */
     int64_t late_ns = maintenance->has_clock ? deadline_ns - maintenance->lock->ttl_ns / 3 : INT64_MAX;
     if (!asleep && late_ns >= atomic_load(&maintenance->clock_ns))
         return;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/percent.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the
  * last second of a lease. The session renews the lease eight times in each time to live of a grant, so a

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
+#include "lock/core/runtime.h"
 #include "lock/etcd/etcd_queue.h"
 
 /* A waiter asks the store again after RETRY_MS in case a wake-up was lost; without a watch, more often. */

@@ -6,7 +6,7 @@
  * leader, or until their time is up. */
 #include <stdlib.h>
 
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 #include "lock/etcd/etcd_queue.h"
 
 /* etcd allows 128 operations in a transaction. It counts those of a nested transaction separately. */

@@ -29,7 +29,7 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
     struct redis_answer answer;
     enum lock_status status = redis_store_call(store, &answer, 3, setnx, NULL);
     if (status == LOCK_OK && answer.integer == 0) {
-        /* Perhaps the value is its own, from a call whose reply was lost. */
+        /* The value may be the owner's own, from a call whose reply was lost. */
         status = redis_store_call(store, &answer, 2, get, NULL);
         if (status == LOCK_OK && strcmp(answer.text, grant->owner) != 0)
             return redis_store_busy(store, attempt);

@@ -17,8 +17,9 @@
  *
  * The classic releases by DEL unless its own time has passed; with a pause in between that is the flaw of
  * v2_0_set_del.c. A time is no owner: either a client deletes a lock that may be another's, or it cannot
- * delete one whose time a loser has replaced. This file does the latter, so that it has only one flaw. Nor
- * can a time show whose write had its reply lost: what such a write has left ends by itself.
+ * delete its own lock once a loser has replaced the time. This file does the latter, so that it has only one
+ * flaw. Nor can a time show whose write it was when the reply was lost: what such a write left ends by
+ * itself.
  *
  * Point: "between GET and GETSET". */
 #include <inttypes.h>
@@ -28,7 +29,7 @@
 
 #include "lock/redis/store.h"
 
-/* Counted from now. The end is the only owner that there is. */
+/* Sets the end of the grant, counted from now. The end serves as the owner. */
 static void set_end(const struct redis_store *store, struct lock_grant *grant) {
     int64_t now_ns = lock_env_now_ns(store->env);
     snprintf(grant->owner, sizeof grant->owner, "%" PRId64, now_ns / 1000000 + store->ttl_ms);

@@ -7,12 +7,12 @@
  * lock; by then the next client holds it, and the DEL at the end of the first one's work lets in a third
  * beside the second, whose DEL lets in a fourth. Once a client is late the lock stays broken as long as the
  * crowd is there. It is said that a hundred bottles of Maotai were oversold this way, when a slow service
- * behind the lock made purchases take longer than the lock. To read the clock, or to GET the owner, before
- * the DEL only makes it rarer: the process can be paused in between.
+ * behind the lock made purchases take longer than the lock. If a client reads the clock, or GETs the owner,
+ * before the DEL, it only gets rarer: the process can be paused in between.
  *
  * What fixes it: a value that names the owner, compared and deleted in one script (redis/delete_if.lua). The
- * value must be unique: see v3_0_timestamp.c. That the late client worked without a lock is not fixed by it;
- * that needs a fence (lock.h).
+ * value must be unique: see v3_0_timestamp.c. The late client still worked without a lock; only a fence
+ * fixes that (lock.h).
  *
  * Point: "before DEL". */
 #include "lock/redis/store.h"

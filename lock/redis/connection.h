@@ -9,8 +9,7 @@
 
 #include "base/redis/command.h"
 #include "base/redis/url.h"
-#include "lock/core/env.h"
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 #include "lock/redis/protocol.h"
 
 /* A call in flight; the caller's own. */

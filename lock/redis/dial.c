@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lock/core/env.h"
+#include "lock/core/runtime.h"
 
 const int64_t redis_dial_busy_poll_ns = 200000;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/env.h"
+#include "lock/core/runtime.h"
 #include "lock/redis/dial.h"
 
 /* ---- one Sentinel, asked by a thread of its own ---- */

@@ -4,7 +4,7 @@
 #define LOCK_REDIS_SUBSCRIBER_H
 
 #include "base/redis/url.h"
-#include "lock/core/env.h"
+#include "lock/core/runtime.h"
 
 struct redis_subscriber;
 

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* More questions do not wait for a node that hangs: its vote is DOWN at once. Half of the places are reserved
- * for questions that insist, which are releases. */
+/* So many questions wait for a node that hangs; for the others its vote is DOWN at once. Half of the places
+ * are reserved for questions that insist, which are releases. */
 enum { ASKS_MAX = 4096 };
 
 /* A node that did not answer is asked again after so long, or when there is a new question. */
@@ -70,7 +70,7 @@ void redlock_round_skip(struct redlock_round *round, int node) {
     round->references--;
 }
 
-/* Called once for each ask, which is gone then. */
+/* Called once for each ask, which does not exist any more then. */
 static void vote_in_round(struct redlock_ask *ask, enum redlock_vote vote) {
     struct redlock_round *round = ask->round;
     pthread_mutex_lock(&round->mutex);
@@ -95,7 +95,7 @@ struct redlock_votes redlock_round_end(struct redlock_round *round) {
 
 /* ---- the thread ---- */
 
-static void vote(struct redlock_node *node, struct redlock_ask *ask, enum redlock_vote vote) {
+static void node_vote(struct redlock_node *node, struct redlock_ask *ask, enum redlock_vote vote) {
     TAILQ_REMOVE(&node->asked, ask, next);
     atomic_fetch_sub(&node->length, 1);
     vote_in_round(ask, vote);
@@ -110,19 +110,19 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
     return ask->round->insists && ask->lost ? REDLOCK_LOST : REDLOCK_NO;
 }
 
-/* Votes DOWN on questions that it is too late to send; or, once all are sent, on those that do not insist. */
-static void drop(struct redlock_node *node, bool sent) {
+/* Votes DOWN on the questions that are too late to be sent; or, with `sent`, on those that do not insist. */
+static void vote_down(struct redlock_node *node, bool sent) {
     int64_t now = lock_mono_ns();
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
         after = TAILQ_NEXT(ask, next);
         if (sent ? !ask->round->insists : now >= ask->round->late_ns)
-            vote(node, ask, REDLOCK_DOWN);
+            node_vote(node, ask, REDLOCK_DOWN);
     }
 }
 
 /* Sends all questions together; those without an answer stay. */
 static void send_once(struct redlock_node *node) {
-    drop(node, false);
+    vote_down(node, false);
     /* Each has a timeout after connecting, so that they keep their order. */
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked); ask; ask = TAILQ_NEXT(ask, next))
         redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv, &ask->answer,
@@ -132,19 +132,19 @@ static void send_once(struct redlock_node *node) {
         after = TAILQ_NEXT(ask, next);
         ask->lost |= status == LOCK_UNKNOWN;
         if (status == LOCK_OK)
-            vote(node, ask, read_vote(ask));
+            node_vote(node, ask, read_vote(ask));
     }
 }
 
-/* Sends unanswered questions and new ones, in the order in which they were posted. Twice if necessary, since
- * often only the first try finds that the connection is broken; but a stopped node that hangs is not waited
- * for twice. */
+/* Sends unanswered questions and new ones, in the order in which they were posted. Tries twice if necessary,
+ * since often only the first try finds that the connection is broken; but does not wait twice for a node that
+ * hangs when it was stopped. */
 static void send_all(struct redlock_node *node) {
     int64_t since_ns = lock_mono_ns();
     send_once(node);
     if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || lock_mono_ns() - since_ns < retry_ns))
         send_once(node);
-    drop(node, true);
+    vote_down(node, true);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
@@ -157,7 +157,7 @@ static bool wait_for_work(struct redlock_node *node) {
     return !TAILQ_EMPTY(&node->queue) || !node->stop;
 }
 
-static void *run(void *arg) {
+static void *redlock_node_run(void *arg) {
     struct redlock_node *node = arg;
     pthread_mutex_lock(&node->mutex);
     while (wait_for_work(node)) {
@@ -168,7 +168,7 @@ static void *run(void *arg) {
     }
     pthread_mutex_unlock(&node->mutex);
     while (!TAILQ_EMPTY(&node->asked))
-        vote(node, TAILQ_FIRST(&node->asked), REDLOCK_DOWN);
+        node_vote(node, TAILQ_FIRST(&node->asked), REDLOCK_DOWN);
     return NULL;
 }
 
@@ -192,7 +192,7 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int ti
     pthread_cond_init(&node->cond, NULL);
     struct redis_url url = {.count = 1, .servers = {*target}};
     node->connection = redis_connection_open(&url, timeout_ms, env);
-    if (node->connection && lock_env_start_thread(&node->thread, run, node))
+    if (node->connection && lock_env_start_thread(&node->thread, redlock_node_run, node))
         return node;
     free_node(node);
     return NULL;

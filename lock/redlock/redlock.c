@@ -9,21 +9,20 @@
  * caller waits for it. Then the owner pauses for a random time, out of several times as long as asking took,
  * so that two owners that split the votes do not do it again.
  *
- * Each attempt of an owner has another value: the owner and the number of the round. So a release of an
- * earlier round that arrives late, over a connection that was given up, does not delete the vote of a later
- * one.
+ * Each attempt of an owner has its own value: the owner and the number of the round. So a release that
+ * arrives late, over a connection that was given up, does not delete the vote of a later round.
  *
- * Scripts are sent as text, not by digest: a script that a node does not have would have to be sent again,
- * and would come after what was to follow it.
+ * Scripts are sent as text, not by digest: if a node did not have one, it would have to be sent again, and
+ * would come after the question that was to follow it.
  *
- * No attempt ends as unknown: the node's thread releases a vote that may have been given, however long the
- * caller has been gone, until the node answers or two times to live have passed.
+ * No attempt ends as unknown: the node's thread releases a vote that the node may have given, also after the
+ * caller has gone, until the node answers or two times to live have passed.
  *
- * No fence: each node could count its grants, but two grants need to have only one node in common, and of the
- * counts they read none is certain to be larger than all before; to agree on one number is consensus, which
- * this is not (M. Kleppmann, "How to do distributed locking", 2016). So a holder that is paused past its
- * deadline writes beside the next holder. The lock is not fair and wakes no waiters: a queue would have to be
- * the same on all nodes.
+ * No fence: each node could count its grants. But two grants need only one node in common, so none of the
+ * counts that an owner reads is certain to be larger than all before. To agree on one number is consensus,
+ * which this is not (M. Kleppmann, "How to do distributed locking", 2016). So a holder that is paused past
+ * its deadline writes beside the next holder. The lock is not fair and wakes no waiters: a queue would have
+ * to be the same on all nodes.
  *
  * Flaw: it trusts clocks and memory. A node that restarts without its data, or whose clock jumps, votes a
  * second time, and two owners hold the lock. Let nodes write with appendfsync always, or restart them only
@@ -43,8 +42,8 @@
 
 enum { CALL_MIN_MS = 5 };
 
-/* A busy lock is asked again after `least`, and a random part of 8 times what asking took, from `spread` to
- * `most`. */
+/* A waiter asks a busy lock again after `retry_least_ns` and a random part of a range: 8 times what asking
+ * took, but at least `retry_spread_ns` and at most `retry_most_ns`. */
 static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_most_ns = 250000000;
 
 struct redlock {
@@ -106,7 +105,7 @@ static int read_nodes(struct redis_target targets[], const char *address, char *
     return 0;
 }
 
-static void close_all(void *store) {
+static void redlock_close(void *store) {
     struct redlock *redlock = store;
     for (int i = 0; i < redlock->count; i++)
         redlock_node_stop(redlock->nodes[i]);
@@ -115,8 +114,8 @@ static void close_all(void *store) {
     free(redlock);
 }
 
-static enum lock_status open_all(const struct lock_url *url, const struct lock_env *env, void **store,
-                                 char *error, size_t error_size) {
+static enum lock_status redlock_open(const struct lock_url *url, const struct lock_env *env, void **store,
+                                     char *error, size_t error_size) {
     struct redis_target targets[REDLOCK_NODES_MAX];
     int count = read_nodes(targets, url->address, error, error_size);
     if (count == 0)
@@ -135,7 +134,7 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
     for (int i = 0; i < count; i++) {
         redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), env);
         if (!redlock->nodes[i]) {
-            close_all(redlock);
+            redlock_close(redlock);
             return LOCK_NOMEM;
         }
     }
@@ -145,8 +144,10 @@ static enum lock_status open_all(const struct lock_url *url, const struct lock_e
 
 /* ---- rounds ---- */
 
-/* A round that runs `script` with `key`, `who`, the time to live and `value`; `argc` - 4 of these are sent.
- * It is decided by a quorum of YES, or by so many NO that there is none. NULL when out of memory. */
+/* A round that runs `script` with `key`, `who`, the time to live and `value`, of which the first `argc` - 3
+ * are sent. It is decided by a quorum of YES, or by so many NO that there can be no quorum. NULL when out of
+ * memory.
+ */
 static struct redlock_round *new_round(const struct redlock *redlock, const char *script, int argc,
                                        const char *key, const char *who, const char *ttl_text,
                                        const char *value) {
@@ -167,7 +168,8 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     return round;
 }
 
-/* Asks the nodes that are not skipped. (Its node alone changes a posted vote, so no mutex is needed.) */
+/* Asks the nodes that are not skipped, and waits for their votes. (No mutex is needed to read a vote before
+ * it is posted: only its node changes it, after that.) */
 static struct redlock_votes ask(const struct redlock *redlock, struct redlock_round *round) {
     for (int i = 0; i < redlock->count; i++) {
         if (round->votes.by_node[i] == REDLOCK_OPEN)
@@ -186,8 +188,8 @@ static void report_silent(const struct redlock *redlock, const struct redlock_vo
     }
 }
 
-/* It insists, since a vote that is left blocks other owners. After two times to live the vote has expired, or
- * the node has hung for so long that its votes do not matter. */
+/* A round that releases votes. It insists, since a vote that is left blocks other owners. After two times to
+ * live the vote has expired, or the node has hung for so long that its votes do not matter. */
 static struct redlock_round *new_release_round(const struct redlock *redlock, const char *key,
                                                const char *who) {
     struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
@@ -225,7 +227,7 @@ static enum lock_status busy(const struct redlock *redlock, struct lock_attempt 
     return LOCK_BUSY;
 }
 
-/* Point "voted": a quorum has voted YES; it is not checked yet how much time is left. */
+/* Point "voted": a quorum has voted YES, and how much time is left was not checked yet. */
 static enum lock_status redlock_attempt(void *store, struct lock_attempt *attempt) {
     struct redlock *redlock = store;
     struct lock_grant *grant = &attempt->grant;
@@ -260,7 +262,7 @@ static enum lock_status redlock_attempt(void *store, struct lock_attempt *attemp
     return busy(redlock, attempt, sent_ns);
 }
 
-/* The answer of all nodes about a grant. LOCK_NOT_OWNER: so many nodes do not have it that the others are no
+/* What the votes say about a grant. LOCK_NOT_OWNER: so many nodes do not have it that the others are no
  * quorum, so another owner may have it. */
 static enum lock_status judge(const struct redlock *redlock, const struct redlock_votes *votes) {
     if (votes->count[REDLOCK_YES] >= redlock->quorum)
@@ -271,7 +273,7 @@ static enum lock_status judge(const struct redlock *redlock, const struct redloc
     return votes->count[REDLOCK_LOST] > 0 ? LOCK_UNKNOWN : LOCK_UNAVAILABLE;
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
+static enum lock_status redlock_release(void *store, const char *key, const char *owner) {
     const struct redlock *redlock = store;
     struct redlock_round *round = new_release_round(redlock, key, owner);
     if (!round)
@@ -280,16 +282,16 @@ static enum lock_status release(void *store, const char *key, const char *owner)
     return judge(redlock, &votes);
 }
 
-/* Attempts release their own votes, and a release insists; this is for questions that a node did not take
- * because its queue was full. It does not wait: the node's thread insists, and the background thread has
+/* Attempts release their own votes, and a release insists. So this is only for questions that a node did not
+ * take because its queue was full. It does not wait: the node's thread insists, and the background thread has
  * other work. */
-static enum lock_status withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
+static enum lock_status redlock_withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
     const struct redlock_votes none = {.count = {0}};
     (void)until_ns;
     return release_votes(store, key, owner, &none, false);
 }
 
-static void check(void *store, struct lock_check *check, size_t count) {
+static void redlock_check(void *store, struct lock_check *check, size_t count) {
     const struct redlock *redlock = store;
     struct lock_grant *grant = &check->grant;
     const char *ttl_text = check->extends ? redlock->ttl_text : "0";
@@ -312,10 +314,10 @@ const struct lock_backend lock_redlock = {
     .flaw = "has two holders when a node forgets or a clock jumps, and after a pause, as it has no fence",
     .caps = LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE,
     .queues_locally = true,
-    .open = open_all,
-    .close = close_all,
+    .open = redlock_open,
+    .close = redlock_close,
     .attempt = redlock_attempt,
-    .release = release,
-    .withdraw = withdraw,
-    .check = check,
+    .release = redlock_release,
+    .withdraw = redlock_withdraw,
+    .check = redlock_check,
 };

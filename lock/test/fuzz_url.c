@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/redis/url.h"
-#include "lock/zookeeper/address.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,7 @@
 /* Parts of lock-bench: its command line, and its plan. */
 #include <string.h>
 
-#include "lock/bench/options.h"
-#include "lock/bench/plan.h"
+#include "lock/bench/bench.h"
 #include "test/harness.h"
 
 static struct bench_options options;

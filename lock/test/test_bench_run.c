@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lock/bench/probe.h"
-#include "lock/bench/run.h"
-#include "lock/core/waiter.h"
+#include "lock/bench/bench.h"
+#include "lock/core/runtime.h"
 #include "lock/lock.h"
 #include "test/harness.h"
 

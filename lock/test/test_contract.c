@@ -1,83 +1,11 @@
-/* The contract of lock.h, for every lock that is safe. */
+/* The contract of lock.h, for every lock that is safe, while its store works. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/test/tools.h"
-
-static const char *url;
-/* Of its store: tests of a slow store make fewer calls. */
-static int slowness;
-/* Makes the store lose the grant of a key. NULL: the lock has no store. */
-static void (*forget)(const char *key);
-
-/* Pauses or resumes the store. NULL: the lock has no store. */
-static void (*hang)(bool hangs);
-
-static struct redis_server redis, nodes[3];
-static struct redis_cluster cluster;
-static struct redis_sentinel sentinel;
-static struct zookeeper_server zookeeper;
-static struct etcd_server etcd;
-
-static void forget_in_redis(const char *key) {
-    redis_command(&redis, "DEL", harness_format("lock:{%s}", key), NULL);
-}
-
-static void forget_in_cluster(const char *key) {
-    const char *name = harness_format("lock:{%s}", key);
-    redis_command(redis_cluster_of(&cluster, name), "DEL", name, NULL);
-}
-
-static void forget_at_the_master(const char *key) {
-    redis_command(redis_sentinel_master(&sentinel), "DEL", harness_format("lock:{%s}", key), NULL);
-}
-
-static void forget_in_nodes(const char *key) {
-    for (int i = 0; i < 3; i++)
-        redis_command(&nodes[i], "DEL", harness_format("lock:{%s}", key), NULL);
-}
-
-static void forget_in_zookeeper(const char *key) {
-    const char *path = harness_format("/lock/%s", key);
-    zookeeper_delete(&zookeeper, harness_format("%s/%s", path, zookeeper_list(&zookeeper, path)));
-}
-
-static void forget_in_etcd(const char *key) {
-    etcd_command(&etcd, "del", "--prefix", harness_format("lock/%s", key), NULL);
-}
-
-static void hang_redis(bool hangs) {
-    (hangs ? redis_pause : redis_resume)(&redis);
-}
-
-static void hang_cluster(bool hangs) {
-    for (int i = 0; i < cluster.count; i++)
-        (hangs ? redis_pause : redis_resume)(&cluster.server[i]);
-}
-
-/* They would replace a master that hangs alone. */
-static void hang_with_sentinels(bool hangs) {
-    for (int i = 0; i < REDIS_SENTINELS; i++)
-        (hangs ? redis_pause : redis_resume)(&sentinel.sentinel[i]);
-    for (int i = 0; i < 2; i++)
-        (hangs ? redis_pause : redis_resume)(&sentinel.server[i]);
-}
-
-static void hang_nodes(bool hangs) {
-    for (int i = 0; i < 3; i++)
-        (hangs ? redis_pause : redis_resume)(&nodes[i]);
-}
-
-static void hang_etcd(bool hangs) {
-    (hangs ? etcd_pause : etcd_resume)(&etcd);
-}
-
-static void hang_zookeeper(bool hangs) {
-    (hangs ? zookeeper_pause : zookeeper_resume)(&zookeeper);
-}
+#include "lock/test/every_lock.h"
 
 static uint64_t waiting(const struct lock *lock) {
     struct lock_metrics metrics;
@@ -102,7 +30,7 @@ static void wait_for_waiters(struct lock *lock, uint64_t count) {
 /* ---- one thread ---- */
 
 static void one_holder(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant first = tools_acquire(lock, "a");
     CHECK(first.deadline_ns == INT64_MAX || first.deadline_ns <= lock_now_ns(lock) + lock_ttl_ns(lock));
     tools_check_held(lock, "a");
@@ -119,7 +47,7 @@ static void one_holder(void) {
 }
 
 static void only_the_owner_releases(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant first = tools_acquire(lock, "a"), foreign = first;
     foreign.owner[0] ^= 1;
     tools_check_status(lock_release(lock, &foreign), LOCK_NOT_OWNER);
@@ -134,7 +62,7 @@ static void only_the_owner_releases(void) {
 }
 
 static void keys(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     char longest[LOCK_KEY_MAX + 2];
     memset(longest, 'k', sizeof longest);
     longest[LOCK_KEY_MAX] = '\0';
@@ -151,7 +79,7 @@ static void keys(void) {
 }
 
 static void time_out(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant = {.fence = 77};
     int64_t began_ns = lock_now_ns(lock);
     tools_check_status(lock_acquire(lock, "a", began_ns + 30000000, NULL, &grant), LOCK_TIMEOUT);
@@ -171,7 +99,7 @@ static void time_out(void) {
 }
 
 static void cancelled_before(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_cancel *cancel = lock_cancel_new();
     struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant;
     lock_cancel(cancel);
@@ -185,7 +113,7 @@ static void cancelled_before(void) {
 }
 
 static void metrics(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant grant = tools_acquire_elsewhere(lock, "a");
     tools_check_held(lock, "a");
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
@@ -204,8 +132,6 @@ static void metrics(void) {
     CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
 }
 
-/* An acquisition and its release that nothing disturbs. */
-static int requests_least, requests_most;
 static struct lock *requests_lock;
 static uint64_t requests_before;
 
@@ -218,11 +144,11 @@ static uint64_t count_requests(const struct lock *lock) {
 static bool are_requested(void *arg) {
     (void)arg;
     uint64_t count = count_requests(requests_lock) - requests_before;
-    return count >= (uint64_t)requests_least && count <= (uint64_t)requests_most;
+    return count >= (uint64_t)every_lock.requests_least && count <= (uint64_t)every_lock.requests_most;
 }
 
 static void requests(void) {
-    struct lock *lock = requests_lock = tools_open(NULL, url);
+    struct lock *lock = requests_lock = tools_open(NULL, every_lock.url);
     for (int i = 0; i < 3; i++) { /* the first may create a lease, load scripts, and so on */
         struct lock_grant grant = tools_acquire(lock, "a");
         tools_release(lock, &grant);
@@ -234,7 +160,7 @@ static void requests(void) {
 }
 
 static void extend(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant grant = tools_acquire(lock, "a"), foreign = grant;
     int64_t before_ns = grant.deadline_ns;
     harness_pause_ms(2);
@@ -255,181 +181,10 @@ static void extend(void) {
     tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
 }
 
-static _Atomic int lost_times;
-static struct lock_grant lost;
-
-static void on_lost(void *ctx, const struct lock_grant *grant) {
-    (void)ctx;
-    lost = *grant;
-    lost_times++;
-}
-
-static bool is_lost(void *arg) {
-    (void)arg;
-    return lost_times > 0;
-}
-
-/* The store loses the grant: its holder is told before the deadline, and the next owner gets the lock. */
-static void lost_grant(void) {
-    if (!forget)
-        return;
-    lost_times = 0;
-    struct lock_config config = {.on_lost = on_lost, .ttl_ms = 3000};
-    struct lock *lock = tools_open(&config, url);
-    struct lock_grant grant = tools_acquire(lock, "a");
-    forget("a");
-    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
-    CHECK(lock_now_ns(lock) < grant.deadline_ns);
-    CHECK_STR(lost.owner, grant.owner);
-    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
-    struct lock_grant next = tools_acquire_elsewhere(lock, "a");
-    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    tools_release(lock, &next);
-    CHECK_INT(lost_times, 1);
-}
-
-static const char *url_with(const char *option) {
-    return harness_format("%s%c%s", url, strchr(url, '?') ? '&' : '?', option);
-}
-
-enum { RENEWED_TTL_MS = 2000 };
-
-static struct lock *open_renewed(void) {
-    lost_times = 0;
-    struct lock_config config = {.on_lost = on_lost, .ttl_ms = RENEWED_TTL_MS};
-    return tools_open(&config, url_with("renew=on"));
-}
-
-/* The holder reports nothing, and holds it for longer than its time to live. */
-static void renewed(void) {
-    if (!hang) /* local: */
-        return;
-    struct lock *lock = open_renewed();
-    CHECK(lock_caps(lock) & LOCK_RENEWS);
-    struct lock_grant grant = tools_acquire(lock, "a");
-    while (lock_now_ns(lock) < grant.deadline_ns + RENEWED_TTL_MS / 2 * 1000000LL) {
-        CHECK(lock_remaining_ns(lock, &grant) > 0);
-        harness_pause_ms(20);
-    }
-    tools_check_held(lock, "a");
-    int64_t first_deadline_ns = grant.deadline_ns;
-    tools_check_status(lock_progress(lock, &grant), LOCK_OK);
-    CHECK(grant.deadline_ns > first_deadline_ns);
-    struct lock_metrics metrics;
-    lock_read_metrics(lock, &metrics);
-    CHECK(metrics.extended >= 2);
-    CHECK_INT(lost_times, 0);
-    tools_release(lock, &grant);
-    tools_check_free(lock, "a");
-}
-
-static void resume(void *ctx) {
-    (void)ctx;
-    hang(false);
-}
-
-/* A deadline as its holder sees it, and how long it was when it was new. */
-struct deadline {
-    int64_t until_ns, long_ns;
-};
-
-static void see(struct deadline *deadline, const struct lock *lock, const struct lock_grant *grant) {
-    int64_t left_ns = lock_remaining_ns(lock, grant), until_ns = lock_now_ns(lock) + left_ns;
-    if (left_ns > 0 && until_ns > deadline->until_ns + RENEWED_TTL_MS * 1000000LL / 10)
-        *deadline = (struct deadline){.until_ns = until_ns, .long_ns = left_ns};
-}
-
-/* A third of it is promised. Half of that may go by until a thread runs, on a machine with others on it. */
-static void check_in_time(const struct deadline *deadline, int64_t told_ns) {
-    if (told_ns > deadline->until_ns - deadline->long_ns / 6)
-        FAIL("%lld ms before the deadline, which was %lld ms away",
-             (long long)(deadline->until_ns - told_ns) / 1000000, (long long)deadline->long_ns / 1000000);
-}
-
-/* The store does not answer: the holder is told while it still has time to stop. */
-static void not_renewed(void) {
-    if (!hang)
-        return;
-    struct lock *lock = open_renewed();
-    struct lock_grant grant = tools_acquire(lock, "a");
-    struct deadline deadline = {.until_ns = 0};
-    see(&deadline, lock, &grant);
-    harness_defer(resume, NULL);
-    hang(true);
-    for (int64_t began_ms = harness_now_ms(); lost_times == 0; harness_pause_ms(1)) {
-        CHECK(harness_now_ms() - began_ms < PATIENCE_MS);
-        see(&deadline, lock, &grant);
-    }
-    check_in_time(&deadline, lock_now_ns(lock));
-    CHECK_STR(lost.owner, grant.owner);
-    CHECK_INT(lock_remaining_ns(lock, &grant), 0);
-    tools_check_status(lock_progress(lock, &grant), LOCK_LOST);
-    tools_check_status(lock_extend(lock, &grant), LOCK_LOST);
-    hang(false);
-    enum lock_status status = lock_release(lock, &grant);
-    CHECK(status == LOCK_OK || status == LOCK_NOT_OWNER || status == LOCK_UNKNOWN ||
-          status == LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire_for(lock, "a", PATIENCE_MS, &grant), LOCK_OK);
-    CHECK_INT(lost_times, 1);
-    tools_release(lock, &grant);
-}
-
-enum { RENEWED_KEYS = 600 };
-
-static _Atomic int64_t told_ns[RENEWED_KEYS];
-
-static void note_told(void *ctx, const struct lock_grant *grant) {
-    told_ns[strtol(grant->key, NULL, 10)] = lock_now_ns(*(struct lock **)ctx);
-    lost_times++;
-}
-
-static bool can_be_had(void *lock) {
-    struct lock_grant grant;
-    return lock_acquire_for(lock, "a", PATIENCE_MS, &grant) == LOCK_OK &&
-           lock_release(lock, &grant) == LOCK_OK;
-}
-
-/* The same with so many grants that the store cannot be asked about all of them: each holder is told in
- * time before the deadline that its grant had last. */
-static void many_not_renewed(void) {
-    static struct lock *lock;
-    struct lock_grant grants[RENEWED_KEYS];
-    struct deadline deadlines[RENEWED_KEYS] = {{.until_ns = 0}};
-    int count = hang == hang_etcd ? RENEWED_KEYS : RENEWED_KEYS / 4; /* etcd is asked about many at once */
-    if (!hang)
-        return;
-    struct lock_config config = {.on_lost = note_told, .ctx = &lock, .ttl_ms = RENEWED_TTL_MS};
-    lock = tools_open(&config, url_with("renew=on"));
-    int tries = 0;
-    do { /* on a busy machine some may be lost before anything hangs */
-        for (int i = 0; tries > 0 && i < count; i++)
-            lock_release(lock, &grants[i]);
-        lost_times = 0;
-        for (int i = 0; i < count; i++) {
-            told_ns[i] = 0;
-            grants[i] = tools_acquire(lock, harness_format("%d", i));
-        }
-    } while (lost_times > 0 && ++tries < 5);
-    CHECK_INT(lost_times, 0);
-    for (int i = 0; i < count; i++)
-        see(&deadlines[i], lock, &grants[i]);
-    harness_defer(resume, NULL);
-    hang(true);
-    for (int64_t began_ms = harness_now_ms(); lost_times < count; harness_pause_ms(1)) {
-        CHECK(harness_now_ms() - began_ms < PATIENCE_MS);
-        for (int i = 0; i < count; i++)
-            see(&deadlines[i], lock, &grants[i]);
-    }
-    for (int i = 0; i < count; i++)
-        check_in_time(&deadlines[i], told_ns[i]);
-    hang(false);
-    CHECK(harness_wait(can_be_had, lock, PATIENCE_MS));
-}
-
 /* ---- several keys ---- */
 
 static void all_or_nothing(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     const char *const names[] = {"c", "a", "b", "a"};
     struct lock_grant grants[4], held;
     tools_check_status(lock_acquire_all(lock, names, 4, tools_in_ms(lock, 20000), NULL, grants), LOCK_OK);
@@ -537,7 +292,7 @@ static void *do_anything(void *arg) {
 }
 
 static void run_crowd(void *(*fn)(void *arg), int rounds) {
-    struct crowd crowd = {.lock = tools_open(NULL, url), .rounds = rounds, .seed = harness_seed()};
+    struct crowd crowd = {.lock = tools_open(NULL, every_lock.url), .rounds = rounds, .seed = harness_seed()};
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&threads[i], NULL, fn, &crowd), 0);
@@ -554,11 +309,11 @@ static void run_crowd(void *(*fn)(void *arg), int rounds) {
 }
 
 static void exclusion(void) {
-    run_crowd(take_turns, 300 / slowness);
+    run_crowd(take_turns, 300 / every_lock.slowness);
 }
 
 static void anything(void) {
-    run_crowd(do_anything, 500 / slowness);
+    run_crowd(do_anything, 500 / every_lock.slowness);
 }
 
 struct queuer {
@@ -584,7 +339,7 @@ static void *queue_up(void *arg) {
 
 /* They queue one after the other. Two in the middle give up; the others still get it in order. */
 static void in_order(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant held = tools_acquire(lock, "a");
     struct lock_cancel *cancel = lock_cancel_new();
     struct queuer queuers[THREADS];
@@ -616,7 +371,7 @@ static void in_order(void) {
 
 /* A thread that releases and acquires again at once comes after those that wait. */
 static void no_queue_jumping(void) {
-    struct lock *lock = tools_open(NULL, url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     if (!(lock_caps(lock) & LOCK_IS_FAIR))
         return;
     for (int i = 0; i < 200; i++) {
@@ -639,71 +394,8 @@ static void no_queue_jumping(void) {
     }
 }
 
-/* ---- a store that hangs ---- */
-
-/* No call is later than that; and so much may go by until a thread runs, on a machine with others on it. */
-enum { HUNG_THREADS = 100, MANY_KEYS = 20, LATE_MS = 1000, CANCELLED_MS = 500, SLACK_MS = 2000 };
-
-static bool is_free(void *arg) {
-    struct tools_waiter *waiter = arg;
-    waiter->status = lock_try(waiter->lock, waiter->key, &waiter->grant);
-    return waiter->status == LOCK_OK && lock_release(waiter->lock, &waiter->grant) == LOCK_OK;
-}
-
-/* All that wait when the store stands still return in time, each with a key of its own. */
-static void wait_in_vain(struct lock *lock, struct tools_waiter **waiters, int64_t ms,
-                         struct lock_cancel *cancel) {
-    for (int i = 0; i < HUNG_THREADS; i++)
-        waiters[i] = tools_wait(lock, harness_format("hung-%d", i), ms, cancel);
-    harness_pause_ms(200);
-    int64_t began_ms = harness_now_ms();
-    if (cancel)
-        lock_cancel(cancel);
-    for (int i = 0; i < HUNG_THREADS; i++) {
-        enum lock_status status = tools_join(waiters[i]);
-        CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN || status == LOCK_TIMEOUT ||
-              (cancel && status == LOCK_CANCELLED));
-    }
-    int64_t took_ms = harness_now_ms() - began_ms;
-    if (took_ms > (cancel ? CANCELLED_MS : ms + LATE_MS) + SLACK_MS)
-        FAIL("it took %lld ms", (long long)took_ms);
-}
-
-static void hung_store(void) {
-    struct tools_waiter *waiters[HUNG_THREADS];
-    if (!hang)
-        return;
-    struct lock *lock = tools_open(NULL, url);
-    struct lock_grant held = tools_acquire(lock, "held"), many[MANY_KEYS];
-    const char *names[MANY_KEYS];
-    struct lock_cancel *cancel = lock_cancel_new();
-    for (int i = 0; i < MANY_KEYS; i++)
-        names[i] = harness_format("many-%d", i);
-    tools_check_status(lock_acquire_all(lock, names, MANY_KEYS, tools_in_ms(lock, PATIENCE_MS), NULL, many),
-                       LOCK_OK);
-    harness_defer(resume, NULL); /* before it is closed */
-    hang(true);
-    wait_in_vain(lock, waiters, 300, NULL);
-    wait_in_vain(lock, waiters, PATIENCE_MS, cancel);
-    int64_t began_ms = harness_now_ms();
-    enum lock_status status = lock_release(lock, &held);
-    CHECK(status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN);
-    CHECK(harness_now_ms() - began_ms < LATE_MS + SLACK_MS);
-    began_ms = harness_now_ms();
-    status = lock_release_all(lock, many, MANY_KEYS);
-    CHECK(status != LOCK_OK);
-    CHECK(harness_now_ms() - began_ms < 2 * LATE_MS + SLACK_MS);
-    hang(false);
-    for (int i = 0; i < HUNG_THREADS; i++)
-        CHECK(harness_wait(is_free, waiters[i], PATIENCE_MS));
-    lock_cancel_free(cancel);
-}
-
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        void (*test)(void);
-    } tests[] = {
+    static const struct every_lock_test tests[] = {
         {"one holder", one_holder},
         {"only the owner releases", only_the_owner_releases},
         {"keys", keys},
@@ -712,58 +404,13 @@ int main(int argc, char **argv) {
         {"metrics", metrics},
         {"requests", requests},
         {"extend", extend},
-        {"a lost grant", lost_grant},
-        {"renewed until it is released", renewed},
-        {"not renewed in time", not_renewed},
-        {"many are not renewed in time", many_not_renewed},
         {"several keys, all or nothing", all_or_nothing},
         {"exclusion", exclusion},
         {"in order, and some give up", in_order},
         {"no thread jumps the queue", no_queue_jumping},
-        {"a hung store", hung_store},
         {"anything at random", anything},
     };
     harness_begin(argc, argv);
-    redis_start(&redis, NULL);
-    for (int i = 0; i < 3; i++)
-        redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
-    zookeeper_start(&zookeeper);
-    etcd_start(&etcd, NULL);
-    redis_cluster_start(&cluster, 3, 0);
-    redis_sentinel_start(&sentinel);
-    const char *one = harness_format("redis://127.0.0.1:%d", redis.port);
-    const struct {
-        const char *url;
-        void (*forget)(const char *key);
-        void (*hang)(bool hangs);
-        int slowness, requests_least, requests_most;
-    } locks[] = {
-        {"local:", NULL, NULL, 1, 0, 0},
-        {one, forget_in_redis, hang_redis, 1, 2, 2},
-        {harness_format("%s?variant=watchdog", one), forget_in_redis, hang_redis, 1, 2, 2},
-        {redis_cluster_url(&cluster), forget_in_cluster, hang_cluster, 1, 2, 2},
-        {harness_format("%s?variant=watchdog", redis_cluster_url(&cluster)), forget_in_cluster, hang_cluster,
-         1, 2, 2},
-        {redis_sentinel_url(&sentinel), forget_at_the_master, hang_with_sentinels, 1, 2, 2},
-        {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
-                        nodes[2].port),
-         forget_in_nodes, hang_nodes, 1, 6, 6},
-        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, hang_etcd, 3, 2, 2},
-        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, hang_etcd, 3, 2,
-         2},
-        /* The most: its server has removed the empty container. */
-        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, hang_zookeeper, 5,
-         3, 8},
-    };
-    for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
-        url = locks[u].url;
-        forget = locks[u].forget;
-        hang = locks[u].hang;
-        slowness = locks[u].slowness;
-        requests_least = locks[u].requests_least;
-        requests_most = locks[u].requests_most;
-        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-            harness_run(harness_format("%s %s", url, tests[i].name), tests[i].test);
-    }
+    every_lock_run(tests, sizeof tests / sizeof *tests);
     return harness_finish();
 }

@@ -1,7 +1,7 @@
 /* The URLs that lock_open() accepts and refuses, and its error texts. */
 #include <string.h>
 
-#include "lock/core/url.h"
+#include "lock/core/backend.h"
 #include "lock/lock.h"
 #include "test/harness.h"
 

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "lock/test/tools.h"
-#include "lock/zookeeper/address.h"
-#include "lock/zookeeper/requests.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
 static struct zookeeper_server server;
 

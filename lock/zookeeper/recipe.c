@@ -19,9 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/hash.h"
-#include "lock/zookeeper/address.h"
-#include "lock/zookeeper/session.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
 enum {
     RETRY_MS = 1000, /* in case a wake-up is lost */
@@ -31,7 +29,7 @@ enum {
     ROUNDS_MAX = 8, /* of an attempt, while other owners come and go */
 };
 
-/* Used within an attempt only: something has changed meanwhile, try again. */
+/* Within an attempt only: something has changed meanwhile, so it begins another round. */
 static const enum lock_status RETRY = LOCK_STATUSES;
 
 /* A node that this process has in the store, or may have. The local holder of `key` and the background thread
@@ -61,8 +59,8 @@ static struct nodes *bucket_of(struct store *store, const char *owner) {
     return &store->nodes[lock_hash_text(owner) % BUCKETS];
 }
 
-/* NULL: `owner` has none. `*copy`, which may be NULL, is for a thread that does not keep others from dropping
- * the node. */
+/* NULL: `owner` has no node. A thread that cannot keep others from dropping the node reads `*copy`, which may
+ * be NULL. */
 static struct node *find_node(struct store *store, const char *owner, struct node *copy) {
     pthread_mutex_lock(&store->mutex);
     struct node *node = LIST_FIRST(bucket_of(store, owner));
@@ -96,7 +94,23 @@ static void drop_node(struct store *store, struct node *node) {
 
 /* ---- batches of requests ---- */
 
-/* The requests of one call after the other, and the replies to the last. */
+/* `path` becomes ROOT/KEY, or ROOT/KEY/NAME. A key may contain characters that a node's name may not: '/',
+ * and a dot if it is "." or ".."; each of them takes three. */
+static void print_path(const char *root, char *path, const char *key, const char *name) {
+    char *at = stpcpy(path, root);
+    *at++ = '/';
+    for (const char *c = key; *c; c++) {
+        if (*c == '/' || *c == '%' || (*c == '.' && c == key))
+            at += snprintf(at, 4, "%%%02X", (unsigned char)*c);
+        else
+            *at++ = *c;
+    }
+    *at = '\0';
+    if (name)
+        stpcpy(stpcpy(at, "/"), name);
+}
+
+/* Collects the requests of the next call, and keeps the replies to the last one. */
 struct batch {
     struct store *store;
     struct lock_limit limit;
@@ -107,7 +121,7 @@ struct batch {
     int count;
 };
 
-/* Its calls end at `until_ns`, or earlier. */
+/* For calls about one node, which end at `until_ns`, or earlier. */
 static void begin(struct batch *batch, struct store *store, const struct node *node, int64_t until_ns) {
     char start[LOCK_OWNER_SIZE + 1];
     batch->store = store;
@@ -116,11 +130,11 @@ static void begin(struct batch *batch, struct store *store, const struct node *n
         batch->limit.until_ns = until_ns;
     batch->count = 0;
     stpcpy(stpcpy(start, node->owner), "-");
-    zookeeper_address_node(store->root, batch->parent, node->key, NULL);
-    zookeeper_address_node(store->root, batch->queue, node->key, start);
+    print_path(store->root, batch->parent, node->key, NULL);
+    print_path(store->root, batch->queue, node->key, start);
 }
 
-/* Returns the index of its reply in batch->replies. */
+/* Adds a request. Returns the index of its reply in batch->replies. */
 static int add(struct batch *batch, enum zookeeper_verb verb, const char *path, const struct node *node) {
     batch->requests[batch->count] =
         (struct zookeeper_request){.verb = verb, .path = path, .key = node->key, .owner = node->owner};
@@ -148,8 +162,8 @@ static enum lock_status send_batch(struct batch *batch, uint64_t *session) {
 
 /* ---- releasing ---- */
 
-/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: the server
- * that answers may not have the latest writes yet. */
+/* LOCK_OK, with the place in `*place`; LOCK_NOT_OWNER: there is no node of that owner. `syncs`: asks for the
+ * latest writes, which the server that answers may not have yet. */
 static enum lock_status find_place(struct batch *batch, struct node *node, bool syncs,
                                    struct zookeeper_reply *place) {
     if (syncs)
@@ -171,7 +185,7 @@ static enum lock_status delete_node(struct batch *batch, struct node *node) {
     }
     if (status != LOCK_OK)
         return status;
-    zookeeper_address_node(batch->store->root, batch->other, node->key, node->name);
+    print_path(batch->store->root, batch->other, node->key, node->name);
     add(batch, ZOOKEEPER_DELETE, batch->other, node);
     status = send_batch(batch, &node->session);
     if (status == LOCK_OK && batch->replies[0].result != ZOOKEEPER_DONE)
@@ -186,7 +200,8 @@ static enum lock_status remove_node(struct batch *batch, struct node *node) {
     return status;
 }
 
-static enum lock_status withdraw(void *opened, const char *key, const char *owner, int64_t until_ns) {
+static enum lock_status zookeeper_withdraw(void *opened, const char *key, const char *owner,
+                                           int64_t until_ns) {
     struct store *store = opened;
     struct batch batch;
     struct node *node = find_node(store, owner, NULL);
@@ -197,8 +212,8 @@ static enum lock_status withdraw(void *opened, const char *key, const char *owne
     return remove_node(&batch, node);
 }
 
-static enum lock_status release(void *store, const char *key, const char *owner) {
-    return withdraw(store, key, owner, INT64_MAX);
+static enum lock_status zookeeper_release(void *store, const char *key, const char *owner) {
+    return zookeeper_withdraw(store, key, owner, INT64_MAX);
 }
 
 /* ---- acquiring ---- */
@@ -212,8 +227,9 @@ static void read_created(struct batch *batch, struct node *node, int queued, uin
     memcpy(node->name, reply->name, sizeof node->name);
 }
 
-/* Creates the node, and releases attempt->releasing with the same call. LOCK_OK, with the place in `*place`;
- * RETRY. `*parents`: creates the nodes above it too. */
+/* Creates the node, and releases attempt->releasing with the same call. With `*parents` it also creates the
+ * nodes above. LOCK_OK, with the place in `*place`; RETRY, with `*parents` set if they were missing; or a
+ * failure. */
 static enum lock_status create_node(struct batch *batch, struct lock_attempt *attempt, struct node *node,
                                     bool *parents, struct zookeeper_reply *place) {
     struct node *released = NULL;
@@ -223,7 +239,7 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
         attempt->releasing[0] = '\0';
     uint64_t session = released ? released->session : 0;
     if (released) { /* it was granted, so its name is known */
-        zookeeper_address_node(batch->store->root, batch->other, node->key, released->name);
+        print_path(batch->store->root, batch->other, node->key, released->name);
         add(batch, ZOOKEEPER_DELETE, batch->other, released);
     }
     if (*parents)
@@ -253,7 +269,7 @@ static enum lock_status create_node(struct batch *batch, struct lock_attempt *at
 static enum lock_status watch(struct batch *batch, struct lock_attempt *attempt, const struct node *node,
                               const char *predecessor) {
     uint64_t session = node->session;
-    zookeeper_address_node(batch->store->root, batch->other, node->key, predecessor);
+    print_path(batch->store->root, batch->other, node->key, predecessor);
     add(batch, ZOOKEEPER_WATCH, batch->other, node);
     enum lock_status status = send_batch(batch, &session);
     if (status != LOCK_OK)
@@ -298,7 +314,7 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
     struct batch batch;
     struct node *node = find_node(store, attempt->grant.owner, NULL);
     bool parents = false;
-    if (!node) /* before anything is created, so that no node is forgotten */
+    if (!node) /* it is noted before it is created, so that no node is forgotten */
         node = add_node(store, attempt->grant.key, attempt->grant.owner);
     if (!node)
         return LOCK_NOMEM;
@@ -318,7 +334,7 @@ static enum lock_status zookeeper_attempt(void *opened, struct lock_attempt *att
 
 /* ---- while it is held ---- */
 
-static enum lock_status verify(struct store *store, struct lock_grant *grant) {
+static enum lock_status verify_node(struct store *store, struct lock_grant *grant) {
     struct batch batch;
     struct node node;
     struct zookeeper_reply place;
@@ -336,15 +352,15 @@ static enum lock_status verify(struct store *store, struct lock_grant *grant) {
     return LOCK_OK;
 }
 
-static void check(void *store, struct lock_check *check, size_t count) {
+static void zookeeper_check(void *store, struct lock_check *check, size_t count) {
     (void)count;
-    check->status = verify(store, &check->grant);
+    check->status = verify_node(store, &check->grant);
 }
 
 /* ---- opening ---- */
 
-static enum lock_status open_store(const struct lock_url *url, const struct lock_env *env, void **store,
-                                   char *error, size_t error_size) {
+static enum lock_status zookeeper_open(const struct lock_url *url, const struct lock_env *env, void **store,
+                                       char *error, size_t error_size) {
     char servers[ZOOKEEPER_SERVERS_SIZE], root[ZOOKEEPER_ROOT_SIZE], what[128];
     if (!zookeeper_address_read(url->address, servers, root, what, sizeof what)) {
         snprintf(error, error_size, "zookeeper: %s; want zookeeper://HOST[:PORT],HOST[:PORT]...[/CHROOT]",
@@ -366,8 +382,8 @@ static enum lock_status open_store(const struct lock_url *url, const struct lock
     return LOCK_OK;
 }
 
-/* Grants that are held expire with the session; if there are none it ends now. */
-static void close_store(void *store) {
+/* Grants that are held expire with the session. If there are none, the session ends now. */
+static void zookeeper_close_store(void *store) {
     struct store *opened = store;
     uint64_t session = zookeeper_session_number(opened->session);
     bool holds = false;
@@ -391,10 +407,10 @@ const struct lock_backend lock_zookeeper = {
     .queues_locally = true,
     .attempt_releases = true,
     .outlives_deadline = true,
-    .open = open_store,
-    .close = close_store,
+    .open = zookeeper_open,
+    .close = zookeeper_close_store,
     .attempt = zookeeper_attempt,
-    .release = release,
-    .withdraw = withdraw,
-    .check = check,
+    .release = zookeeper_release,
+    .withdraw = zookeeper_withdraw,
+    .check = zookeeper_check,
 };

@@ -1,10 +1,8 @@
-/* The functions of lock.h that ask about a lock, or about a grant that is held. */
-#include "lock/lock.h"
+/* The functions of lock.h that ask about an open lock, or about a grant that is held; and lock_extend(). */
+#include "lock/core/handle.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "lock/core/maintenance.h"
 
 const char *lock_status_text(enum lock_status status) {
     static const char *const texts[] = {
@@ -93,15 +91,15 @@ enum lock_status lock_extend(struct lock *lock, struct lock_grant *grant) {
     uint64_t moves = atomic_load(&lock->moves);
     lock->backend->check(lock->store, &check, 1);
     if (check.status == LOCK_NOT_OWNER && !lock_local_queue_set_lost(lock->queue, &due, true) &&
-        lock_local_queue_find_heir(lock->queue, &due))
-        lock_maintenance_doubt(lock->maintenance); /* only its thread may tell the heir */
+        lock_local_queue_find_successor(lock->queue, &due))
+        lock_maintenance_doubt(lock->maintenance); /* on_lost() is called by its thread only */
     if (check.status != LOCK_OK)
         return check.status == LOCK_NOT_OWNER ? LOCK_LOST : check.status;
     due.granted.moves = moves;
     if (!lock_local_queue_update(lock->queue, &due, check.grant.deadline_ns, 0))
         return LOCK_LOST;
     lock_maintenance_wake(lock->maintenance, check.grant.deadline_ns);
-    if (atomic_load(&lock->moves) != moves) /* it was perhaps extended where the store is no more */
+    if (atomic_load(&lock->moves) != moves) /* a server may have extended it that is not the store any more */
         lock_maintenance_doubt(lock->maintenance);
     lock_local_queue_deadline_ns(lock->queue, grant, true);
     atomic_fetch_add(&lock->metrics.extended, 1);

@@ -1,13 +1,84 @@
-#include "lock/core/waiter.h"
+#include "lock/core/runtime.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
-#include "lock/core/env.h"
+/* How often a thread that waits for something else checks whether its call was cancelled. */
+static const int64_t cancel_poll_ns = 25000000;
 
-static const int64_t poll_ns = 25000000;
+/* ---- the environment ---- */
+
+static uint64_t next_random(const struct lock_env *env) {
+    uint64_t number;
+    if (env->random)
+        return env->random(env->ctx);
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        abort(); /* impossible: eight bytes are never cut short, and the call needs no file */
+    return number;
+}
+
+void lock_env_init(struct lock_env *env, const struct lock_config *config) {
+    *env = (struct lock_env){
+        .now_ns = config->now_ns, .random = config->random, .at_point = config->at_point, .ctx = config->ctx};
+    env->session = next_random(env);
+}
+
+int64_t lock_env_now_ns(const struct lock_env *env) {
+    return env->now_ns ? env->now_ns(env->ctx) : lock_mono_ns();
+}
+
+int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
+    int64_t machine = lock_mono_ns(), own = lock_env_now_ns(env);
+    if (until_ns <= own)
+        return machine;
+    return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
+}
+
+uint64_t lock_env_random(const struct lock_env *env, uint64_t below) {
+    return next_random(env) % below;
+}
+
+void lock_env_at_point(const struct lock_env *env, const char *point, const char *key) {
+    if (env->at_point)
+        env->at_point(env->ctx, point, key);
+}
+
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
+    int64_t least_ms = ttl_ms / 3 < 50 ? ttl_ms / 3 : 50, timeout_ms = ttl_ms / divisor;
+    if (timeout_ms < least_ms)
+        timeout_ms = least_ms;
+    return timeout_ms > LOCK_TIMEOUT_MAX_MS ? LOCK_TIMEOUT_MAX_MS : (int)timeout_ms;
+}
+
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
+    if (env && env->failed)
+        env->failed(env->lock, server, why);
+}
+
+void lock_env_moved(const struct lock_env *env) {
+    if (env && env->moved)
+        env->moved(env->lock);
+}
+
+void lock_env_count_requests(const struct lock_env *env, int count) {
+    if (env && env->requests)
+        atomic_fetch_add_explicit(env->requests, (uint64_t)count, memory_order_relaxed);
+}
+
+/* ---- cancelling ---- */
 
 struct lock_cancel {
     pthread_mutex_t mutex;  /* of the list */
@@ -47,12 +118,14 @@ void lock_cancel(struct lock_cancel *cancel) {
 }
 
 int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns) {
-    return cancel && until_ns > now_ns + poll_ns ? now_ns + poll_ns : until_ns;
+    return cancel && until_ns > now_ns + cancel_poll_ns ? now_ns + cancel_poll_ns : until_ns;
 }
 
 bool lock_cancel_called(const struct lock_cancel *cancel) {
     return cancel && atomic_load(&cancel->cancelled);
 }
+
+/* ---- waiting ---- */
 
 static struct timespec timespec_of(int64_t ns) {
     return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};

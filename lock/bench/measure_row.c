@@ -1,8 +1,9 @@
-#include "lock/bench/run.h"
+/* Measures one case, a row of the table: starts the processes, leads them through the phases, ends them, and
+ * adds up what they counted. */
+#include "lock/bench/bench.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,12 +30,12 @@ struct run {
     size_t error_size;
 };
 
-static int64_t now_ns(void) {
+static int64_t row_now_ns(void) {
     return clock_mono_ns(&clock_system);
 }
 
-/* Keeps the first reason. */
-static enum bench_run_status fail(const struct run *run, const char *what, const char *why) {
+/* Returns BENCH_FAILED. The first reason is kept. */
+static enum bench_run_status row_fail(const struct run *run, const char *what, const char *why) {
     if (!run->error[0])
         snprintf(run->error, run->error_size, "%s%s%s", what, why[0] ? ": " : "", why);
     return BENCH_FAILED;
@@ -42,16 +43,16 @@ static enum bench_run_status fail(const struct run *run, const char *what, const
 
 /* ---- processes ---- */
 
-static enum bench_run_status describe_end(const struct run *run, int status) {
+static enum bench_run_status row_describe_end(const struct run *run, int status) {
     char what[64];
     if (WIFSIGNALED(status))
         snprintf(what, sizeof what, "a process was ended by signal %d", WTERMSIG(status));
     else
         snprintf(what, sizeof what, "a process ended with status %d", WEXITSTATUS(status));
-    return fail(run, what, run->memory->error);
+    return row_fail(run, what, run->memory->error);
 }
 
-static enum bench_run_status start(struct run *run) {
+static enum bench_run_status start_processes(struct run *run) {
     pid_t parent = getpid();
     for (unsigned i = 0; i < run->what->processes; i++) {
         run->pids[i] = fork();
@@ -59,14 +60,14 @@ static enum bench_run_status start(struct run *run) {
             bench_work(run->memory, run->what, i, parent);
         if (run->pids[i] < 0) {
             run->pids[i] = 0;
-            return fail(run, "fork", strerror(errno));
+            return row_fail(run, "fork", strerror(errno));
         }
     }
     return BENCH_DONE;
 }
 
-/* Waits for processes that have ended. BENCH_DONE: all others run (`*running`), and these ended without an
- * error. */
+/* Reaps processes that have ended. BENCH_DONE: they ended without an error, and `*running` others still run.
+ */
 static enum bench_run_status check_processes(struct run *run, unsigned *running) {
     *running = 0;
     for (unsigned i = 0; i < run->what->processes; i++) {
@@ -80,19 +81,19 @@ static enum bench_run_status check_processes(struct run *run, unsigned *running)
         }
         run->pids[i] = 0;
         if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            return describe_end(run, status);
+            return row_describe_end(run, status);
     }
     return BENCH_DONE;
 }
 
-static enum bench_run_status end(struct run *run) {
-    int64_t until_ns = now_ns() + (int64_t)END_MS * 1000000;
+static enum bench_run_status end_processes(struct run *run) {
+    int64_t until_ns = row_now_ns() + (int64_t)END_MS * 1000000;
     enum bench_run_status status = BENCH_DONE;
     atomic_store(&run->memory->phase, BENCH_STOP);
     for (unsigned running = 1; running > 0 && status == BENCH_DONE;) {
         status = check_processes(run, &running);
-        if (running > 0 && now_ns() > until_ns)
-            status = fail(run, "a process did not end", "its lock blocks it");
+        if (running > 0 && row_now_ns() > until_ns)
+            status = row_fail(run, "a process did not end", "its lock blocks it");
         if (running > 0)
             usleep(POLL_MS * 1000);
     }
@@ -115,10 +116,10 @@ static bool has_begun(struct run *run) {
     return atomic_load(&run->memory->begun);
 }
 
-/* Waits until `enough` is true; BENCH_FAILED without a text: not within `ms`. NULL: waits for `ms`. Watches
- * the processes and Ctrl-C meanwhile. */
+/* Waits until `enough` is true. BENCH_FAILED without a text: it was not within `ms`. If `enough` is NULL,
+ * waits for `ms`. Watches the processes and Ctrl-C meanwhile. */
 static enum bench_run_status wait_for(struct run *run, int64_t ms, bool (*enough)(struct run *run)) {
-    int64_t until_ns = now_ns() + ms * 1000000;
+    int64_t until_ns = row_now_ns() + ms * 1000000;
     for (;;) {
         unsigned running;
         enum bench_run_status status = check_processes(run, &running);
@@ -128,7 +129,7 @@ static enum bench_run_status wait_for(struct run *run, int64_t ms, bool (*enough
             return BENCH_INTERRUPTED;
         if (enough && enough(run))
             return BENCH_DONE;
-        int64_t left_ns = until_ns - now_ns();
+        int64_t left_ns = until_ns - row_now_ns();
         if (left_ns <= 0)
             return enough ? BENCH_FAILED : BENCH_DONE;
         int64_t step_ns = (int64_t)POLL_MS * 1000000;
@@ -138,24 +139,24 @@ static enum bench_run_status wait_for(struct run *run, int64_t ms, bool (*enough
     }
 }
 
-static enum bench_run_status begin(struct run *run) {
-    enum bench_run_status status = start(run);
+static enum bench_run_status begin_row(struct run *run) {
+    enum bench_run_status status = start_processes(run);
     if (status == BENCH_DONE)
         status = wait_for(run, GATHER_MS, all_are_ready);
     if (status == BENCH_FAILED)
-        fail(run, "not all threads started", "");
+        row_fail(run, "not all threads started", "");
     if (status != BENCH_DONE)
         return status;
     atomic_store(&run->memory->phase, BENCH_IDLE);
     status = wait_for(run, BEGIN_MS, has_begun);
     if (status == BENCH_FAILED)
-        fail(run, "no contender got the lock within 15 seconds", "");
+        row_fail(run, "no contender got the lock within 15 seconds", "");
     return status == BENCH_DONE ? wait_for(run, WARM_UP_MS, NULL) : status;
 }
 
-/* The longest wait that has not ended. */
+/* How long the longest wait takes that has not ended yet. */
 static int64_t longest_wait_ns(const struct run *run) {
-    int64_t longest_ns = 0, until_ns = now_ns();
+    int64_t longest_ns = 0, until_ns = row_now_ns();
     for (unsigned i = 0; i < run->what->contenders; i++) {
         int64_t since_ns = atomic_load(&run->memory->contenders[i].waiting_since_ns);
         if (since_ns > 0 && until_ns - since_ns > longest_ns)
@@ -164,12 +165,12 @@ static int64_t longest_wait_ns(const struct run *run) {
     return longest_ns;
 }
 
-static enum bench_run_status measure(struct run *run, struct bench_row *row) {
-    int64_t since_ns = now_ns();
+static enum bench_run_status measure_pairs(struct run *run, struct bench_row *row) {
+    int64_t since_ns = row_now_ns();
     atomic_store(&run->memory->phase, BENCH_MEASURE);
     enum bench_run_status status = wait_for(run, (int64_t)(run->what->seconds * 1000), NULL);
     atomic_store(&run->memory->phase, BENCH_IDLE);
-    row->seconds = (double)(now_ns() - since_ns) / 1e9;
+    row->seconds = (double)(row_now_ns() - since_ns) / 1e9;
     row->wait_max_us = (double)longest_wait_ns(run) / 1e3;
     return status;
 }
@@ -220,7 +221,7 @@ static void add_waits(const struct run *run, struct bench_row *row) {
         row->wait_max_us = (double)waits.max / 1e3;
 }
 
-static void collect(const struct run *run, struct bench_row *row) {
+static void collect_counts(const struct run *run, struct bench_row *row) {
     for (unsigned i = 0; i < run->what->contenders; i++) {
         const struct bench_counts *counts = &run->memory->contenders[i];
         row->two_holders += counts->two_holders;
@@ -246,16 +247,16 @@ enum bench_run_status bench_run(const struct bench_case *what, const volatile si
     error[0] = '\0';
     run.memory = mmap(NULL, sizeof *run.memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (run.memory == MAP_FAILED)
-        return fail(&run, "shared memory", strerror(errno));
+        return row_fail(&run, "shared memory", strerror(errno));
     *row = (struct bench_row){.what = *what};
-    enum bench_run_status status = begin(&run);
+    enum bench_run_status status = begin_row(&run);
     if (status == BENCH_DONE)
-        status = measure(&run, row);
-    enum bench_run_status ended = end(&run);
+        status = measure_pairs(&run, row);
+    enum bench_run_status ended = end_processes(&run);
     if (status == BENCH_DONE)
         status = ended;
     if (status == BENCH_DONE)
-        collect(&run, row);
+        collect_counts(&run, row);
     munmap(run.memory, sizeof *run.memory);
     return status;
 }

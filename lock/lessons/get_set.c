@@ -1,5 +1,5 @@
-/* redis, variant get-set: WRONG, for lessons. Read whether the lock has a holder; if not, write that you hold
- * it.
+/* redis, variant get-set: WRONG, for lessons. A client reads whether the lock has a holder; if not, it writes
+ * that it holds it.
  *
  * Why it looks right: Redis carries out one command after the other, so neither GET nor SET can be
  * interrupted.
@@ -27,7 +27,7 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
     enum lock_status status = redis_store_call(store, &answer, 2, get, NULL);
     if (status != LOCK_OK)
         return status;
-    /* Its own value, from a SET whose reply was lost, is as good as no holder. */
+    /* The owner's own value, from a SET whose reply was lost, counts as no holder. */
     if (answer.type != REDIS_ANSWER_NIL && strcmp(answer.text, grant->owner) != 0)
         return redis_store_busy(store, attempt);
     lock_env_at_point(env, "between GET and SET", grant->key);

@@ -1,10 +1,10 @@
-#include "lock/zookeeper/requests.h"
+#include "lock/zookeeper/zookeeper_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Exists from before its request is sent until it fires, or the session is over: the C client sets it anew on
- * another server. */
+/* Exists from before its request is sent until it fires, or the session is over. When the C client connects
+ * to another server it sets the watch anew there. */
 struct zookeeper_watch {
     LIST_ENTRY(zookeeper_watch) next;
     struct zookeeper_requests *requests;
@@ -34,8 +34,8 @@ void zookeeper_call_free(struct zookeeper_call *call) {
     free(call);
 }
 
-/* The last answer may free the call. */
-static void answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
+/* Notes the answer to one request. The last one may free the call. */
+static void call_answer(struct zookeeper_slot *slot, enum zookeeper_result result) {
     struct zookeeper_call *call = slot->call;
     slot->answered = true;
     slot->reply.result = result;
@@ -71,41 +71,41 @@ static enum zookeeper_result result_of(int rc) {
     }
 }
 
-static void complete(struct zookeeper_slot *slot, int rc) {
+static void call_complete(struct zookeeper_slot *slot, int rc) {
     struct zookeeper_requests *requests = slot->call->requests;
     enum zookeeper_result result = result_of(rc);
     if (result == ZOOKEEPER_LOST || result == ZOOKEEPER_NOT_DONE)
         lock_env_failed(requests->env, requests->servers, zerror(rc));
     pthread_mutex_lock(&requests->mutex);
-    answer(slot, result);
+    call_answer(slot, result);
     pthread_mutex_unlock(&requests->mutex);
 }
 
-static void on_done(int rc, const void *slot) {
-    complete((struct zookeeper_slot *)slot, rc);
+static void call_on_done(int rc, const void *slot) {
+    call_complete((struct zookeeper_slot *)slot, rc);
 }
 
-static void on_text(int rc, const char *text, const void *slot) {
+static void call_on_text(int rc, const char *text, const void *slot) {
     (void)text;
-    complete((struct zookeeper_slot *)slot, rc);
+    call_complete((struct zookeeper_slot *)slot, rc);
 }
 
-static void on_data(int rc, const char *value, int length, const struct Stat *stat, const void *slot) {
+static void call_on_data(int rc, const char *value, int length, const struct Stat *stat, const void *slot) {
     (void)value;
     (void)length;
     (void)stat;
-    complete((struct zookeeper_slot *)slot, rc);
+    call_complete((struct zookeeper_slot *)slot, rc);
 }
 
-/* A reply is written without the mutex: its thread reads it only after answer(). */
-static void on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
+/* A reply is written without the mutex: its thread reads it only after call_answer(). */
+static void call_on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
     struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
     const char *slash = rc == ZOK ? strrchr(path, '/') : NULL;
     if (slash && strlen(slash + 1) < sizeof slot->reply.name) {
         memcpy(slot->reply.name, slash + 1, strlen(slash + 1) + 1);
         slot->reply.czxid = stat->czxid;
     }
-    complete(slot, rc);
+    call_complete(slot, rc);
 }
 
 /* False: the name is not OWNER-SEQUENCE, so another program has made the node. */
@@ -124,7 +124,7 @@ static bool is_before(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }
 
-static void find_place(struct zookeeper_slot *slot, const struct String_vector *names) {
+static void call_find_place(struct zookeeper_slot *slot, const struct String_vector *names) {
     struct zookeeper_reply *reply = &slot->reply;
     int32_t own = 0, each, best = 0;
     for (int32_t i = 0; i < names->count; i++) {
@@ -143,14 +143,14 @@ static void find_place(struct zookeeper_slot *slot, const struct String_vector *
     }
 }
 
-static void on_names(int rc, const struct String_vector *names, const void *data) {
+static void call_on_names(int rc, const struct String_vector *names, const void *data) {
     struct zookeeper_slot *slot = (struct zookeeper_slot *)data;
     if (rc == ZOK)
-        find_place(slot, names);
-    complete(slot, rc);
+        call_find_place(slot, names);
+    call_complete(slot, rc);
 }
 
-static void on_gone(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
+static void watch_on_gone(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
     (void)handle;
     (void)state;
     (void)path;
@@ -167,15 +167,15 @@ static void on_gone(zhandle_t *handle, int type, int state, const char *path, vo
 
 /* ---- requests: with the mutex held ---- */
 
-static int send_watch(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+static int watch_send(struct zookeeper_requests *requests, const struct zookeeper_request *request,
                       struct zookeeper_slot *slot) {
     const char *name = strrchr(request->path, '/') + 1;
     struct zookeeper_watch *watch = LIST_FIRST(&requests->watches);
     while (watch && !(watch->set && strcmp(watch->name, name) == 0))
         watch = LIST_NEXT(watch, next);
-    if (watch) { /* of a waiter that has given up */
+    if (watch) { /* it was set for a waiter that has given up */
         memcpy(watch->owner, request->owner, sizeof watch->owner);
-        answer(slot, ZOOKEEPER_DONE);
+        call_answer(slot, ZOOKEEPER_DONE);
         return ZOK;
     }
     watch = calloc(1, sizeof *watch);
@@ -188,39 +188,41 @@ static int send_watch(struct zookeeper_requests *requests, const struct zookeepe
     LIST_INSERT_HEAD(&requests->watches, watch, next);
     slot->watch = watch;
     /* Not `exists`: it would watch for ever a node that is gone already. */
-    return zoo_awget(requests->handle, request->path, on_gone, watch, on_data, slot);
+    return zoo_awget(requests->handle, request->path, watch_on_gone, watch, call_on_data, slot);
 }
 
-static int send_request(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+static int request_send(struct zookeeper_requests *requests, const struct zookeeper_request *request,
                         struct zookeeper_slot *slot) {
     zhandle_t *handle = requests->handle;
     const char *path = request->path;
     const struct ACL_vector *all = &ZOO_OPEN_ACL_UNSAFE;
     switch (request->verb) {
-    case ZOOKEEPER_SYNC: return zoo_async(handle, path, on_text, slot);
-    case ZOOKEEPER_CREATE: return zoo_acreate(handle, path, NULL, -1, all, ZOO_PERSISTENT, on_text, slot);
-    case ZOOKEEPER_CONTAINER: return zoo_acreate(handle, path, NULL, -1, all, ZOO_CONTAINER, on_text, slot);
+    case ZOOKEEPER_SYNC: return zoo_async(handle, path, call_on_text, slot);
+    case ZOOKEEPER_CREATE:
+        return zoo_acreate(handle, path, NULL, -1, all, ZOO_PERSISTENT, call_on_text, slot);
+    case ZOOKEEPER_CONTAINER:
+        return zoo_acreate(handle, path, NULL, -1, all, ZOO_CONTAINER, call_on_text, slot);
     case ZOOKEEPER_QUEUE:
-        return zoo_acreate2(handle, path, NULL, -1, all, ZOO_EPHEMERAL_SEQUENTIAL, on_created, slot);
+        return zoo_acreate2(handle, path, NULL, -1, all, ZOO_EPHEMERAL_SEQUENTIAL, call_on_created, slot);
     case ZOOKEEPER_FIND_PLACE:
         memcpy(slot->owner, request->owner, sizeof slot->owner);
-        return zoo_aget_children(handle, path, 0, on_names, slot);
-    case ZOOKEEPER_WATCH: return send_watch(requests, request, slot);
-    case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, on_done, slot);
+        return zoo_aget_children(handle, path, 0, call_on_names, slot);
+    case ZOOKEEPER_WATCH: return watch_send(requests, request, slot);
+    case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, call_on_done, slot);
     }
     return ZBADARGUMENTS;
 }
 
 void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count) {
     for (int i = 0; i < count; i++) {
-        int rc = send_request(call->requests, &requests[i], &call->slots[i]);
+        int rc = request_send(call->requests, &requests[i], &call->slots[i]);
         if (rc == ZOK)
             continue;
         if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) /* here they mean nothing else */
             call->no_memory = true;
         else
             lock_env_failed(call->requests->env, call->requests->servers, zerror(rc));
-        answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
+        call_answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
     }
 }
 
@@ -230,7 +232,7 @@ void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
             if (call->slots[i].answered)
                 continue;
             open--;
-            answer(&call->slots[i], ZOOKEEPER_LOST);
+            call_answer(&call->slots[i], ZOOKEEPER_LOST);
         }
     }
     for (struct zookeeper_watch *watch; (watch = LIST_FIRST(&requests->watches));) {

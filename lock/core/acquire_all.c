@@ -20,11 +20,11 @@ static const char *const **sort(const char *const keys[], size_t count) {
     return sorted;
 }
 
-/* After the deadline and this time no more keys are acquired or extended. The last call may take another
+/* No key is acquired or extended later than so long after the deadline. The last call may take another
  * second: lock.h allows two. */
 static const int64_t grace_ns = 1000000000;
 
-/* CLOCK_MONOTONIC. */
+/* The time of CLOCK_MONOTONIC after which no more calls are made. */
 static int64_t last_call_ns(const struct lock *lock, int64_t deadline_ns) {
     int64_t until_ns = lock_env_machine_ns(&lock->env, deadline_ns);
     return until_ns > INT64_MAX - grace_ns ? INT64_MAX : until_ns + grace_ns;
@@ -34,7 +34,7 @@ static bool is_late(int64_t until_ns) {
     return lock_mono_ns() >= until_ns;
 }
 
-/* Once the store has failed, or time is up, `*later` becomes true, and the store is not asked any more. */
+/* `*later` becomes true once the store has failed, or time is up: then the store is not asked any more. */
 static enum lock_status release_next(struct lock *lock, const struct lock_grant *grant, int64_t until_ns,
                                      bool *later) {
     *later = *later || is_late(until_ns);
@@ -68,8 +68,8 @@ static void release_done(struct many *many, bool later) {
     }
 }
 
-/* While the later keys were waited for, the earlier grants may have expired, or nearly. True: all are held,
- * and none has less than half of the time that the last one has, if this lock can extend. Nothing is extended
+/* While this call waited for later keys, earlier grants may have expired, or nearly so. True: all are held,
+ * and if this lock can extend, none has less than half of the time that the last one has. Nothing is extended
  * after the store has failed, the call was cancelled, or its time is up. */
 static bool extend_early_grants(const struct many *many) {
     struct lock *lock = many->lock;
@@ -104,8 +104,8 @@ static enum lock_status acquire_each(struct many *many) {
     return LOCK_OK;
 }
 
-/* A store that failed is not asked again. A call that is cancelled, or may yet be, leaves the release to the
- * background thread, since the store may hang. */
+/* A store that failed is not asked again. A call that is cancelled, or may yet be cancelled, leaves the
+ * release to the background thread, since the store may hang. */
 static bool releases_later(const struct lock *lock, enum lock_status status) {
     bool has_failed = status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE;
     return has_failed || (lock->maintenance && (status == LOCK_OK || status == LOCK_CANCELLED));

@@ -1,27 +1,32 @@
-/* How long a session lives. The leader of the ensemble ends it when it has not heard of it for the agreed
- * timeout T. A client may be connected to another server, which tells the leader which clients it has heard,
- * whenever the leader asks: every half tick. So an answer alone proves little. That server may be cut off,
- * together with its clients, right after it; and what the leader has heard of a client is up to half a tick
- * older, and older still by as much as the client was silent before.
+/* The address of an ensemble, and a session with it.
  *
- * Hence the heartbeat: every T/16 a `sync`, which goes through the leader on the connection by which the
- * server also tells it which clients it heard. When a heartbeat is answered, everything that was told before
- * it was sent has reached the leader; and a heartbeat that was sent half a tick earlier was told by then. T
- * is at least two ticks (unless the server's minSessionTimeout says otherwise), so half a tick is at most
- * T/4, which is four heartbeats. So the session lives until T after the sending of the fourth heartbeat
- * before the last one that was answered. The first ones count from before the session was asked for. If a
- * heartbeat was sent to another server, the leader has heard of the session when it moved; and a new leader
- * starts with all sessions as if it had just heard of them.
+ * How long a session lives. The leader of the ensemble ends a session that it has not heard of for the agreed
+ * timeout T. A client may be connected to another server. The leader asks that server every half tick which
+ * clients it has heard. So an answer from it proves little: it may be cut off, together with its clients,
+ * right after the answer; and what the leader knows of a client is up to half a tick old, and older by as
+ * much as the client was silent before.
+ *
+ * Hence the heartbeat: a `sync` every T/16. It goes to the leader on the same connection by which the server
+ * tells the leader which clients it heard. When a heartbeat is answered, all that the server told before it
+ * was sent has reached the leader, and that includes a heartbeat that was sent half a tick earlier. T is at
+ * least two ticks (unless the server's minSessionTimeout says otherwise), so half a tick is at most T/4,
+ * which is four heartbeats. So the session lives until T after the sending of the fourth heartbeat before the
+ * last one that was answered. The first ones count from before the session was asked for. If a heartbeat was
+ * sent to another server, the leader has heard of the session when it moved; and a new leader starts with all
+ * sessions as if it had just heard of them.
  *
  * T is asked for as one and a half times to live, so that a grant gets its full time to live all the same:
  * 11/16 of T are left when a heartbeat is due. The server bounds T (by default to 2 and 20 ticks of 2 s); if
  * it gives less, grants end earlier. */
-#include "lock/zookeeper/session.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/waiter.h"
+#include "base/host.h"
+
+enum { PORT = 2181 };
 
 enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
@@ -31,11 +36,12 @@ enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS 
 enum { GIVE_UP_TIMEOUTS = 4 };
 
 static const int64_t ms_ns = 1000000;
-/* After the C client could not be started; and for replies in flight, at the end. */
+/* `retry_ns`: the pause after the C client could not be started. `drain_ns`: how long closing waits for
+ * replies in flight. */
 static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns, drain_poll_ns = 5 * ms_ns;
 
 struct zookeeper_session {
-    struct zookeeper_requests requests; /* with the mutex of all below; its handle is the thread's */
+    struct zookeeper_requests requests; /* its mutex is also for all below; the thread owns its handle */
     int64_t ttl_ms;
     pthread_t thread;
     pthread_cond_t changed;
@@ -50,9 +56,65 @@ struct zookeeper_session {
     int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
 };
 
+/* ---- the address ---- */
+
+/* Reads HOST[:PORT], and writes HOST:PORT without brackets, as the C client wants it. Returns NULL, or what
+ * is wrong. */
+static const char *address_append_server(char **out, const char *text, size_t length) {
+    struct host host;
+    if (memchr(text, '@', length))
+        return "has a user: there are none";
+    const char *wrong = host_read(&host, text, length, PORT);
+    if (!wrong)
+        *out += sprintf(*out, "%.*s:%d", (int)host.length, host.name, host.port);
+    return wrong;
+}
+
+/* Returns NULL, or what is wrong. */
+static const char *address_read_chroot(const char *text, char *root) {
+    int levels = 0;
+    size_t length = strlen(text);
+    if (length >= ZOOKEEPER_ROOT_SIZE - sizeof "/lock" + 1)
+        return "is too long";
+    if (strpbrk(text, " ,#@"))
+        return "has a space, a comma, a # or an @ in it; it stands once, behind the last server";
+    for (const char *at = text; *at; levels++) {
+        size_t level = strcspn(at + 1, "/");
+        if (level == 0 || (level == 1 && at[1] == '.') || (level == 2 && at[1] == '.' && at[2] == '.'))
+            return "has a level that is empty, . or ..";
+        at += 1 + level;
+    }
+    stpcpy(stpcpy(root, text), "/lock");
+    return levels < ZOOKEEPER_LEVELS_MAX ? NULL : "is too deep";
+}
+
+bool zookeeper_address_read(const char *address, char servers[ZOOKEEPER_SERVERS_SIZE],
+                            char root[ZOOKEEPER_ROOT_SIZE], char *what, size_t size) {
+    const char *at = address, *end = address + strcspn(address, "/"), *wrong;
+    char *out = servers;
+    for (int number = 1;; number++) {
+        size_t server = strcspn(at, ",/");
+        wrong = address_append_server(&out, at, server);
+        if (wrong) {
+            snprintf(what, size, "server %d %s", number, wrong);
+            return false;
+        }
+        at += server;
+        if (at == end)
+            break;
+        *out++ = ',';
+        at++;
+    }
+    *out = '\0';
+    wrong = address_read_chroot(strcmp(end, "/") == 0 ? "" : end, root);
+    if (wrong)
+        snprintf(what, size, "the path %s", wrong);
+    return !wrong;
+}
+
 /* ---- on the C client's thread ---- */
 
-static void on_session(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
+static void session_on_event(zhandle_t *handle, int type, int state, const char *path, void *ctx) {
     (void)path;
     struct zookeeper_session *session = ctx;
     if (type != ZOO_SESSION_EVENT)
@@ -75,7 +137,7 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
         session->requests.env->wake(session->requests.env->lock, NULL, NULL);
 }
 
-static void on_heartbeat(const struct zookeeper_call *call, bool answered) {
+static void session_on_heartbeat(const struct zookeeper_call *call, bool answered) {
     struct zookeeper_session *session = call->ctx;
     session->heartbeat_in_flight = false;
     if (answered) {
@@ -102,9 +164,9 @@ static void open_handle(struct zookeeper_session *session) {
         session->heard_ns[i] = began_ns;
     pthread_mutex_unlock(&session->requests.mutex);
     /* Its threads inherit that this one takes no signals. */
-    zhandle_t *handle = zookeeper_init2(session->requests.servers, on_session, (int)asked_ms, NULL, session,
-                                        ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (handle) /* by default it looks up all names with each message */
+    zhandle_t *handle = zookeeper_init2(session->requests.servers, session_on_event, (int)asked_ms, NULL,
+                                        session, ZOO_NO_LOG_CLIENTENV, log_nothing);
+    if (handle) /* by default the C client looks up all names with each message */
         zoo_set_servers_resolution_delay(handle, -1);
     pthread_mutex_lock(&session->requests.mutex);
     session->requests.handle = handle;
@@ -135,13 +197,13 @@ static void send_heartbeat(struct zookeeper_session *session) {
     if (!call)
         return;
     session->heartbeat_in_flight = true;
-    call->on_answered = on_heartbeat;
+    call->on_answered = session_on_heartbeat;
     call->ctx = session;
     call->sent_ns = lock_env_now_ns(session->requests.env);
     zookeeper_call_send(call, &request, 1);
 }
 
-/* Its nodes expire. */
+/* Leaves the session to expire on the servers, and its nodes with it. */
 static void give_up(struct zookeeper_session *session) {
     bool born = session->born;
     session->number += born;
@@ -152,7 +214,7 @@ static void give_up(struct zookeeper_session *session) {
     pthread_mutex_lock(&session->requests.mutex);
 }
 
-static void *run(void *arg) {
+static void *session_run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
@@ -205,7 +267,7 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     session->requests.servers = strdup(servers);
     pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->requests.servers && lock_env_start_thread(&session->thread, run, session))
+    if (session->requests.servers && lock_env_start_thread(&session->thread, session_run, session))
         return session;
     free_session(session);
     return NULL;
@@ -234,7 +296,7 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
 
 /* ---- calls ---- */
 
-/* The C client writes into its log only why there is no connection. */
+/* Reports a time-out as well as it can: the C client writes only into its log why there is no connection. */
 static void report_late(const struct zookeeper_session *session) {
     zhandle_t *handle = session->requests.handle;
     const char *why = "no connection: refused, not to be reached, or an unknown name";
@@ -242,7 +304,7 @@ static void report_late(const struct zookeeper_session *session) {
         why = "no answer came in time";
     else if (handle && zoo_state(handle) == ZOO_ASSOCIATING_STATE)
         why = "connected, but no answer came in time";
-    /* It does not say either which of its servers it was. */
+    /* Nor does the C client say which of its servers it was. */
     lock_env_failed(session->requests.env, session->requests.servers, why);
 }
 
@@ -268,7 +330,7 @@ static enum lock_status status_of(const struct zookeeper_session *session, uint6
                                   const struct zookeeper_reply *replies, int count) {
     int done = 0;
     if (number != session->number)
-        return LOCK_NOT_OWNER; /* whatever was lost is gone with the session */
+        return LOCK_NOT_OWNER; /* what lost requests may have created is gone with the session */
     for (int i = 0; i < count; i++) {
         if (replies[i].result == ZOOKEEPER_LOST)
             return LOCK_UNKNOWN;

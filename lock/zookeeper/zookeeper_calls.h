@@ -1,7 +1,7 @@
-/* Requests to ZooKeeper, which are sent together and answered later by the C client's thread; and the watches
- * that wake waiters. Not for users. */
-#ifndef LOCK_ZOOKEEPER_REQUESTS_H
-#define LOCK_ZOOKEEPER_REQUESTS_H
+/* Calls to ZooKeeper: each is some requests that are sent together. The C client's thread answers them later.
+ * Here too are the watches that wake waiters. Not for users. */
+#ifndef LOCK_ZOOKEEPER_ZOOKEEPER_CALLS_H
+#define LOCK_ZOOKEEPER_ZOOKEEPER_CALLS_H
 
 #define THREADED /* the variant of the C client that its header is read for */
 #include <sys/queue.h>
@@ -13,31 +13,31 @@
 enum { ZOOKEEPER_NAME_SIZE = LOCK_OWNER_SIZE + 12, ZOOKEEPER_REQUESTS_MAX = 16 };
 
 enum zookeeper_verb {
-    ZOOKEEPER_SYNC,       /* what is read after it is as new as now, whichever server answers */
+    ZOOKEEPER_SYNC,       /* later reads see all that is written by now, whichever server answers */
     ZOOKEEPER_CREATE,     /* a persistent node */
     ZOOKEEPER_CONTAINER,  /* a node that the server removes some time after its last child */
     ZOOKEEPER_QUEUE,      /* an ephemeral sequential node; `path` is its name without the sequence */
-    ZOOKEEPER_FIND_PLACE, /* of `owner` among the children of `path` */
-    ZOOKEEPER_WATCH,      /* wakes `owner`, a waiter for `key`, once `path` is gone */
+    ZOOKEEPER_FIND_PLACE, /* reads the place of `owner` among the children of `path` */
+    ZOOKEEPER_WATCH,      /* wakes `owner`, a waiter for `key`, once the node `path` is deleted */
     ZOOKEEPER_DELETE,
 };
 
 struct zookeeper_request {
     enum zookeeper_verb verb;
-    const char *path, *key, *owner; /* the full path */
+    const char *path, *key, *owner; /* `path` is absolute */
 };
 
 enum zookeeper_result {
-    ZOOKEEPER_LOST, /* no reply */
+    ZOOKEEPER_LOST, /* there was no reply: it may have been carried out */
     ZOOKEEPER_DONE,
-    ZOOKEEPER_NO_NODE, /* FIND_PLACE, QUEUE: the parent does not exist */
-    ZOOKEEPER_NOT_DONE,
+    ZOOKEEPER_NO_NODE,  /* FIND_PLACE, QUEUE: the parent does not exist */
+    ZOOKEEPER_NOT_DONE, /* it was refused, or not sent */
 };
 
 struct zookeeper_reply {
     enum zookeeper_result result;
     int64_t czxid;                  /* QUEUE: the node's */
-    char name[ZOOKEEPER_NAME_SIZE]; /* QUEUE: of the node; FIND_PLACE: of the owner's node, "": it has none */
+    char name[ZOOKEEPER_NAME_SIZE]; /* QUEUE: the node's; FIND_PLACE: the owner's node's, "": it has none */
     char predecessor[ZOOKEEPER_NAME_SIZE]; /* FIND_PLACE: the node right before it; "": it is the first */
 };
 
@@ -59,13 +59,13 @@ struct zookeeper_slot {
     struct zookeeper_reply reply;
 };
 
-/* Requests that were sent together. Freed by the thread that waits for it, or with its last answer if no
- * thread does. */
+/* Requests that were sent together. The thread that waits for the call frees it, or, if none does, the last
+ * answer. */
 struct zookeeper_call {
     LIST_ENTRY(zookeeper_call) in_flight;
     struct zookeeper_requests *requests;
     pthread_cond_t done;
-    int open; /* requests without an answer */
+    int open; /* how many requests have no answer */
     bool waited_for, no_memory;
     /* Called with the mutex held once all is answered; or NULL. */
     void (*on_answered)(const struct zookeeper_call *call, bool done);
@@ -74,13 +74,15 @@ struct zookeeper_call {
     struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
 };
 
-/* All are called with the mutex held. NULL when out of memory; `count` requests must follow at once. */
+/* All of these are called with the mutex held, and do not block. */
+
+/* A call of `count` requests, which must be sent at once. NULL when out of memory. */
 struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count);
 void zookeeper_call_free(struct zookeeper_call *call);
-/* Sends the requests in this order. The answers may come before it returns, and the last one frees a call
- * that no thread waits for. */
+/* Sends the requests in this order. Answers may come before it returns, and the last one frees a call that no
+ * thread waits for. */
 void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count);
-/* The handle is closed: requests without an answer are lost, and the watches are gone. */
+/* Call it when the handle was closed: answers LOST to the requests in flight, and frees the watches. */
 void zookeeper_requests_drop_all(struct zookeeper_requests *requests);
 
 #endif

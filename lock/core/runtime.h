@@ -1,0 +1,126 @@
+/* What a lock needs of the machine, for the core and for backends: clocks, random numbers, threads, waiting
+ * and cancelling; and how a backend reports to the core. Not for users. */
+#ifndef LOCK_CORE_RUNTIME_H
+#define LOCK_CORE_RUNTIME_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/queue.h>
+
+#include "base/clock.h"
+#include "lock/lock.h"
+
+/* ---- the environment of a lock ---- */
+
+/* No call to a store takes longer. Two of them fit into the second that lock.h allows a call beyond its
+ * deadline. */
+enum { LOCK_TIMEOUT_MAX_MS = 450 };
+
+/* Belongs to the lock, and outlives its backend's store. */
+struct lock_env {
+    /* From lock_config. NULL: the machine's clock and random numbers; no points. */
+    int64_t (*now_ns)(void *ctx);
+    uint64_t (*random)(void *ctx);
+    void (*at_point)(void *ctx, const char *point, const char *key);
+    void *ctx;
+    uint64_t session; /* the first half of all owner ids of this lock: a store finds the process by it */
+    /* The backend's reports to the core; any thread may call them.
+     * - wake: the waiter `owner` of `key` asks the store again. If no thread waits under that name any more,
+     *   the grant that the store gave it is released. With `key` NULL all waiters ask again. Not called
+     * inside a call that the core makes to the backend.
+     * - failed, moved: see lock_env_failed() and lock_env_moved(), which call them. */
+    void (*wake)(void *lock, const char *key, const char *owner);
+    void (*failed)(void *lock, const char *server, const char *why);
+    void (*moved)(void *lock);
+    void *lock;
+    _Atomic uint64_t *requests; /* see lock_env_count_requests(); NULL: not counted */
+};
+
+/* Sets what comes from `config`, and a random session. The caller sets the reports. */
+void lock_env_init(struct lock_env *env, const struct lock_config *config);
+
+/* CLOCK_MONOTONIC, the clock that threads sleep by. */
+static inline int64_t lock_mono_ns(void) {
+    return clock_mono_ns(&clock_system);
+}
+
+/* The lock's own clock, which deadlines of grants are read on. */
+int64_t lock_env_now_ns(const struct lock_env *env);
+/* Converts a time of the lock's own clock to CLOCK_MONOTONIC. */
+int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
+/* 0 to `below` - 1. */
+uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
+void lock_env_at_point(const struct lock_env *env, const char *point, const char *key);
+/* Starts a thread that takes no signals: those are for the program's own threads. */
+bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
+/* How long a call to the store may take: this fraction of the time to live, but at least 50 ms (or a third of
+ * the time to live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
+int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
+
+/* Sets what lock_last_error() returns: "SERVER: WHY". `why` never contains a password. Does nothing if `env`
+ * is NULL. */
+void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
+/* Another server is the store from now on, or was in between, so that earlier grants may be gone: the core
+ * verifies every grant soon. A call must report a move before it asks the new server. Does nothing if `env`
+ * is NULL. */
+void lock_env_moved(const struct lock_env *env);
+/* Every backend counts here what it sends to its store (lock_metrics.requests). Does nothing if `env` is
+ * NULL.
+ */
+void lock_env_count_requests(const struct lock_env *env, int count);
+
+/* ---- waiting ---- */
+
+/* One waiting thread; lives on its stack. It has a semaphore and no condition variable: a thread that is
+ * woken does not run into the mutex of the thread that wakes it. */
+struct lock_waiter {
+    sem_t sem;
+    _Atomic bool woken, cancelled;
+    _Atomic int posts;                      /* of the semaphore, including those that are about to be made */
+    int taken;                              /* how many of them the thread has taken */
+    TAILQ_ENTRY(lock_waiter) queued;        /* with the others that wait for one key (local_queue.c) */
+    LIST_ENTRY(lock_waiter) cancelled_with; /* the others that one lock_cancel() ends */
+};
+
+void lock_waiter_init(struct lock_waiter *waiter);
+/* Waits for lock_waiter_wake() and lock_cancel() calls that still use `waiter`. */
+void lock_waiter_destroy(struct lock_waiter *waiter);
+
+/* Any thread may call it, also before the wait begins. */
+void lock_waiter_wake(struct lock_waiter *waiter);
+
+/* Blocks until woken (LOCK_OK, and the waiter can be woken anew), until CLOCK_MONOTONIC passes `until_ns`
+ * (LOCK_TIMEOUT), or until `cancel`, which may be NULL, is called (LOCK_CANCELLED). */
+enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel);
+
+/* Whether lock_cancel() was called; false for NULL. */
+bool lock_cancel_called(const struct lock_cancel *cancel);
+/* For a thread that waits for something else: until when it may wait before it must check `cancel` again. */
+int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
+
+/* Waits on a condition. False: CLOCK_MONOTONIC has passed `until_ns`. */
+bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns);
+
+/* How long a call may wait for its store: until this time of CLOCK_MONOTONIC, or until soon after `cancel`
+ * (which may be NULL) is called. A backend that cannot abandon a call in flight ends it within
+ * lock_env_timeout_ms(). */
+struct lock_limit {
+    int64_t until_ns;
+    struct lock_cancel *cancel;
+};
+
+bool lock_limit_is_over(const struct lock_limit *limit);
+/* Waits on a condition until the limit is over, or it is time to check whether it is. */
+void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex);
+
+/* ---- hash tables ---- */
+
+/* FNV-1a */
+static inline uint32_t lock_hash_text(const char *text) {
+    uint32_t hash = 2166136261U;
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    return hash;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* A lock whose store is made up: its backend grants everything, or nothing, and counts what it is asked. */
+#ifndef LOCK_TEST_FAKE_STORE_H
+#define LOCK_TEST_FAKE_STORE_H
+
+#include "lock/core/handle.h"
+#include "lock/test/tools.h"
+
+enum { FAKE_TTL_MS = 60 };
+
+static const int64_t MS = 1000000;
+
+extern struct fake_store {
+    struct lock lock;
+    _Atomic int failures;  /* so many calls of fake_withdraw() will fail, */
+    _Atomic int withdrawn; /* and so many did not */
+    _Atomic int lost;      /* calls of on_lost() */
+    char withdrawn_owner[LOCK_OWNER_SIZE];
+} fake;
+
+/* Makes fake.lock, until the test ends. */
+void fake_begin(const struct lock_backend *backend, int ttl_ms, int failures);
+
+int64_t fake_now_ns(void *ctx);
+void fake_on_lost(void *ctx, const struct lock_grant *grant);
+
+/* For harness_wait(): at least so many (int) are withdrawn, or lost. */
+bool fake_is_withdrawn(void *times);
+bool fake_is_lost(void *times);
+
+/* Functions for a backend. */
+enum lock_status fake_grant(void *store, struct lock_attempt *attempt);
+enum lock_status fake_grant_for_long(void *store, struct lock_attempt *attempt);
+enum lock_status fake_withdraw(void *store, const char *key, const char *owner, int64_t until_ns);
+void fake_check_gone(void *store, struct lock_check *check, size_t count);
+
+#endif
