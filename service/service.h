@@ -1,40 +1,132 @@
-/* What all threads of the service share. */
+/* The service: its threads, and what they share. */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
-#include <stdatomic.h>
-
-#include "inventory/inventory.h"
-#include "service/background/background.h"
 #include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
 #include "service/background/store_clock.h"
-#include "service/background/store_health.h"
 #include "service/config.h"
+#include "service/http/http_server.h"
+#include "service/loop_thread.h"
 
-struct worker;
+/* ---- workers (worker.c) ---- */
+
+/* The store, as a worker last saw it. */
+enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
+
+/* A worker: a loop thread with an HTTP server. Workers share the listening address, and nothing else. */
+struct worker {
+    struct loop_thread thread;
+    int index;
+    struct http_server *http;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    int64_t opens_ms;                /* by uv_now(): see worker_is_open() */
+    _Atomic enum worker_store store; /* for any thread */
+    _Atomic int connections;         /* for any thread */
+    uint64_t put_back;               /* when housekeeping came last */
+    uint64_t put_back_logged;
+};
+
+/* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in
+ * `error`. */
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                 size_t error_size);
+
+/* ---- the background thread (background/background.c, background/recovery.c) ---- */
+
+/* A loop thread for everything off the purchase path. It carries out the steps of baskets and transfers,
+ * recovers what was left unfinished, expires holds, and keeps the lock switch alive. So the loops of the
+ * workers, which are busy during a sale, neither delay it nor are delayed by it. */
+struct background {
+    struct loop_thread thread;
+    unsigned ticks;         /* of its housekeeping */
+    uv_timer_t heartbeat;   /* of the lock switch */
+    int64_t time_asked_ns;  /* when the store was asked for its time; 0: it has answered */
+    int recovering;         /* transactions in recovery */
+    int claiming;           /* the size of the claim in flight; 0: there is none */
+    bool more;              /* the last claim was filled */
+    int64_t leave_until_ms; /* by uv_now(): see background_leave_lock_switch() */
+    uint64_t sold;          /* purchases sold, when they were counted last */
+    int64_t counted_ns;     /* when that was */
+    bool buys;              /* it was a crowd's number */
+};
+
+/* False on failure, with the reason in `error`. Its thread ends after all workers. */
+bool background_open(struct background *background, struct service *service, char *error, size_t error_size);
+
+/* The limit of the blocking pool, see pool_open(). `ctx` is the service. */
+enum { BACKGROUND_POOL_THREADS = 32 };
+int background_pool_limit(void *ctx);
+
+/* Claims transactions that a process left unfinished, and held baskets that are due, no more than
+ * RECOVERY_MAX at a time, and finishes each by what the journal says. Called about twice a second, on the
+ * background thread. */
+enum { RECOVERY_MAX = 16 };
+void recovery_tick(struct background *background);
+
+/* ---- what the store can promise (background/store_health.c) ---- */
+
+/* The background thread asks the store, one call at a time and at most once a second, however many requests
+ * want the answer. It also logs what is wrong. */
+struct store_health {
+    pthread_mutex_t mutex; /* of everything before `post` */
+    struct inventory_health last;
+    int64_t last_ns; /* when `last` was asked for; 0: never */
+    bool asking;
+    struct store_health_read *waiting;
+    struct loop_post post; /* to the background thread */
+    /* The background thread's own: */
+    int64_t asking_since_ns;
+    bool was_up;
+    char logged[2][sizeof(((struct inventory_health *)0)->reason)];
+};
+
+/* Lives in the request. */
+struct store_health_read {
+    struct worker *worker;
+    /* Called on the worker's thread, perhaps from within the call. */
+    void (*done)(struct store_health_read *read, const struct inventory_health *health);
+    struct loop_post post;
+    struct store_health_read *next;
+};
+
+void store_health_init(struct store_health *health);
+/* Reports what the store said less than a second ago, or asks it now. From the worker's thread. */
+void store_health_read(struct worker *worker, struct store_health_read *read);
+/* To be called by the background thread some times a second: asks when the store has come (back), and now and
+ * then. */
+void store_health_tick(struct service *service);
+
+/* ---- the token of admin calls (admin_token.c) ---- */
+
+enum { ADMIN_DIGEST_SIZE = 32 };
+
+/* Sets the digest of the configured token. If the operator has chosen none, makes one up and returns true:
+ * without a token the admin calls would not be protected. */
+bool admin_token_init(struct service *service);
+/* Keeps a made-up token in a file that only this user can read, and logs its path: many read the log itself.
+ * A terminal shows the token, too. To be called once this process serves `listen`, so that it takes no other
+ * process's file. */
+void admin_token_keep(const char *token, const char *listen);
+/* Whether the request bears the token. */
+bool admin_token_is_in(const struct service *service, const struct http_request *request);
+
+/* ---- what all threads share ---- */
 
 struct service {
     struct config config;
-    unsigned char admin_digest[32];
+    unsigned char admin_digest[ADMIN_DIGEST_SIZE];
     struct store_clock clock;
     struct lock_switch *lock_switch;
     struct pool *pool; /* for jobs that block */
     _Atomic bool draining;
     _Atomic int64_t crowd_until_ns; /* purchases go first until then; the background thread sets it */
-    _Atomic int running;            /* workers that have not ended */
     int worker_count;
     struct worker *workers;
     struct background background;
-    struct health health;
+    struct store_health health;
     _Atomic bool put_back; /* a record of the journal was: the background compares it with the items */
 };
-
-/* Logs that a failover may have lost more than a thread has kept, if that was counted since it was `logged`.
- */
-void service_log_unkept(uint64_t unkept, uint64_t *logged);
-
-/* How a thread opens its inventory. */
-struct inventory_config service_inventory_config(struct service *service, struct inventory_metrics *metrics);
 
 #endif

@@ -22,7 +22,7 @@ MODULES = {
 ORDER = {
     'inventory': 'model store purchases strategies transactions inventory',
     'lock': 'core redis redlock etcd zookeeper lessons open',
-    'service': 'rfc3339 log spelling systemd failpoint config http metrics service background api worker admin_token main',
+    'service': 'rfc3339 log failpoint_hook config http metrics loop_thread background admin_token api worker main',
     'loadtest/lab': 'events judge draw stage scenarios programs play report run list render serve main',
     'loadtest': 'options progress plan http judge report load main',
 }

@@ -12,12 +12,9 @@
 
 #include "base/container.h"
 #include "inventory/transactions.h"
-#include "service/api/answers.h"
+#include "service/api/api.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/failpoint.h"
-#include "service/worker.h"
+#include "service/failpoint_hook.h"
 
 /* A request for a transaction, in flight. */
 struct call {
@@ -27,7 +24,7 @@ struct call {
     struct worker *worker; /* that got the request */
     bool make;             /* it is made; otherwise settled */
     struct pool_job job;
-    struct mailbox_post post;
+    struct loop_post post;
     enum inventory_status status;
     enum lock_status locked; /* the outcome of acquiring its locks */
     sem_t done;
@@ -72,7 +69,7 @@ static void answer_refusal(const struct call *call, const struct inventory_item 
     const struct inventory_transaction *transaction = &call->transaction;
     int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
     if (call->locked != LOCK_OK) {
-        answer_lock(call->request, call->locked);
+        problem_answer_lock(call->request, call->locked);
         return;
     }
     switch (call->status) {
@@ -81,19 +78,19 @@ static void answer_refusal(const struct call *call, const struct inventory_item 
     case INVENTORY_NOT_STARTED:
     case INVENTORY_ENDED:
     case INVENTORY_UNKNOWN_ITEM:
-        answer_refused(call->request, call->status, line, transaction->lines[transaction->failed].item,
-                       transaction->available, terms);
+        problem_answer_refused(call->request, call->status, line,
+                               transaction->lines[transaction->failed].item, transaction->available, terms);
         break;
     case INVENTORY_TOO_MANY:
         problem_answer_field(call->request, "quantity",
                              "the stock of the item to which it goes may be 1000000000 at most");
         break;
-    default: answer_status(call->request, call->status);
+    default: problem_answer_status(call->request, call->status);
     }
 }
 
 static void count(const struct call *call) {
-    struct metrics *metrics = &call->worker->metrics;
+    struct metrics *metrics = &call->worker->thread.metrics;
     bool basket = call->transaction.kind == INVENTORY_BASKET;
     bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
     if (call->transaction.aborted_ns)
@@ -123,9 +120,9 @@ static void on_terms(void *ctx, enum inventory_status status, const struct inven
  * answer. */
 static void finish(struct call *call, enum inventory_status status) {
     const struct inventory_transaction *transaction = &call->transaction;
-    struct inventory *inventory = call->worker->inventory;
+    struct inventory *inventory = call->worker->thread.inventory;
     call->status = status;
-    if (inventory && answer_is_of_terms(status))
+    if (inventory && problem_is_of_terms(status))
         inventory_item_get(inventory, transaction->lines[transaction->failed].item, on_terms, call);
     else
         end(call, NULL);
@@ -133,7 +130,7 @@ static void finish(struct call *call, enum inventory_status status) {
 
 /* ---- under the locks ---- */
 
-static void finish_there(struct mailbox_post *post) {
+static void finish_there(struct loop_post *post) {
     struct call *call = CONTAINER(post, post);
     sem_destroy(&call->done);
     finish(call, call->status);
@@ -145,9 +142,9 @@ static void on_done_locked(struct inventory_transaction *transaction, enum inven
     sem_post(&call->done);
 }
 
-static void do_in_background(struct mailbox_post *post) {
+static void do_in_background(struct loop_post *post) {
     struct call *call = CONTAINER(post, post);
-    struct inventory *inventory = call->service->background.inventory;
+    struct inventory *inventory = call->service->background.thread.inventory;
     struct inventory_transaction *transaction = &call->transaction;
     transaction->done = on_done_locked;
     if (!inventory)
@@ -171,7 +168,7 @@ static void do_with(struct call *call, const struct lock_switch_use *use, const 
             transaction->lease_ms = left_ms;
     }
     call->post.run = do_in_background;
-    mailbox_put(&call->service->background.mailbox, &call->post);
+    loop_thread_post(&call->service->background.thread, &call->post);
     while (sem_wait(&call->done) != 0)
         continue;
 }
@@ -185,12 +182,12 @@ static enum lock_status lock_and_do(struct call *call) {
     struct service *service = call->service;
     const struct inventory_transaction *transaction = &call->transaction;
     size_t count = (size_t)transaction->count;
-    char names[INVENTORY_LINES_MAX][LOCK_KEY_SIZE];
+    char names[INVENTORY_LINES_MAX][LOCK_NAME_KEY_SIZE];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
     struct lock_switch_use use;
     for (size_t i = 0; i < count; i++) {
-        item_lock_key(names[i], transaction->lines[i].item);
+        lock_name_print_key(names[i], transaction->lines[i].item);
         keys[i] = names[i];
     }
     int64_t deadline_ns = call->job.since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
@@ -212,7 +209,7 @@ static void run(struct pool_job *job) {
     call->status = INVENTORY_OVERLOADED;
     call->locked = lock_and_do(call);
     call->post.run = finish_there;
-    mailbox_put(&call->worker->mailbox, &call->post);
+    loop_thread_post(&call->worker->thread, &call->post);
 }
 
 static void submit(struct call *call) {
@@ -229,10 +226,10 @@ static void submit(struct call *call) {
 static struct call *call_new(struct worker *worker, struct http_request *request) {
     struct call *call = calloc(1, sizeof *call);
     if (!call) {
-        answer_status(request, INVENTORY_OVERLOADED);
+        problem_answer_status(request, INVENTORY_OVERLOADED);
         return NULL;
     }
-    call->service = worker->service;
+    call->service = worker->thread.service;
     call->worker = worker;
     call->request = request;
     return call;
@@ -248,7 +245,7 @@ static void on_tried(struct inventory_transaction *transaction, enum inventory_s
 }
 
 static void make(struct call *call) {
-    struct inventory *inventory = call->worker->inventory;
+    struct inventory *inventory = call->worker->thread.inventory;
     struct inventory_transaction *transaction = &call->transaction;
     call->make = true;
     transaction->done = on_tried;
@@ -265,7 +262,7 @@ static void post(struct worker *worker, struct http_request *request,
                               struct codec_error *error)) {
     struct codec_error error;
     struct idempotency_key key;
-    if (!read_idempotency_key(request, &key))
+    if (!idempotency_key_read(request, &key))
         return;
     struct call *call = call_new(worker, request);
     if (!call)
@@ -305,7 +302,7 @@ static void settle(struct inventory_transaction *transaction, enum inventory_sta
     struct call *call = CONTAINER(transaction, transaction);
     transaction->done = on_settled;
     if (found == INVENTORY_OK || found == INVENTORY_PENDING)
-        inventory_transaction_settle(call->worker->inventory, transaction, step);
+        inventory_transaction_settle(call->worker->thread.inventory, transaction, step);
     else
         finish(call, found);
 }
@@ -322,7 +319,7 @@ static void look_up(struct worker *worker, struct http_request *request, const c
                     void (*then)(struct inventory_transaction *transaction, enum inventory_status status)) {
     struct codec_error error;
     if (!inventory_digest_valid(name)) {
-        answer_status(request, INVENTORY_UNKNOWN_BASKET);
+        problem_answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
     if (then != on_found && !codec_read_nothing(request->body, request->length, &error)) {
@@ -336,7 +333,7 @@ static void look_up(struct worker *worker, struct http_request *request, const c
     call->transaction.arrived_ns = request->arrived_ns;
     memcpy(call->transaction.id, name, sizeof call->transaction.id);
     call->transaction.done = then;
-    inventory_transaction_find(worker->inventory, &call->transaction);
+    inventory_transaction_find(worker->thread.inventory, &call->transaction);
 }
 
 void baskets_get(struct worker *worker, struct http_request *request, const char *name) {

@@ -3,11 +3,8 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/answers.h"
+#include "service/api/api.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
 
 /* Checks the name in the path; if it cannot be one, answers and returns false. */
 static bool check_name(struct http_request *request, const char *name) {
@@ -23,12 +20,12 @@ static void on_item(void *ctx, enum inventory_status status, const struct invent
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_item(body, item), NULL);
     else
-        answer_status(request, status);
+        problem_answer_status(request, status);
 }
 
 void items_get(struct worker *worker, struct http_request *request, const char *name) {
     if (check_name(request, name))
-        inventory_item_get(worker->inventory, name, on_item, request);
+        inventory_item_get(worker->thread.inventory, name, on_item, request);
 }
 
 /* ---- put ---- */
@@ -50,31 +47,31 @@ static void on_put_read(void *ctx, enum inventory_status status, const struct in
         http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
                     (const char *const[]){"Location", location, NULL});
     else
-        answer_status(put->request, status);
+        problem_answer_status(put->request, status);
 }
 
 static void on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     if (status == INVENTORY_OK)
-        answer_exists(put->request, item, &put->item);
+        problem_answer_exists(put->request, item, &put->item);
     else
-        answer_status(put->request, INVENTORY_EXISTS);
+        problem_answer_status(put->request, INVENTORY_EXISTS);
 }
 
 static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
     struct worker *worker = put->request->ctx;
-    if (status == INVENTORY_EXISTS && worker->inventory) {
-        inventory_item_get(worker->inventory, put->item.item, on_put_refused, put);
+    if (status == INVENTORY_EXISTS && worker->thread.inventory) {
+        inventory_item_get(worker->thread.inventory, put->item.item, on_put_refused, put);
         return;
     }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        answer_status(put->request, status);
+        problem_answer_status(put->request, status);
         return;
     }
     put->status = status == INVENTORY_OK ? 201 : 200;
-    inventory_item_get(worker->inventory, put->item.item, on_put_read, put);
+    inventory_item_get(worker->thread.inventory, put->item.item, on_put_read, put);
 }
 
 void items_put(struct worker *worker, struct http_request *request, const char *name) {
@@ -85,8 +82,9 @@ void items_put(struct worker *worker, struct http_request *request, const char *
     memset(put, 0, sizeof *put);
     put->request = request;
     snprintf(put->item.item, sizeof put->item.item, "%s", name);
-    if (codec_read_item(request->body, request->length, worker->service->config.strategy, &put->item, &error))
-        inventory_item_create(worker->inventory, &put->item, on_put, put);
+    if (codec_read_item(request->body, request->length, worker->thread.service->config.strategy, &put->item,
+                        &error))
+        inventory_item_create(worker->thread.inventory, &put->item, on_put, put);
     else
         problem_answer_field(request, error.field, error.detail);
 }
@@ -108,7 +106,7 @@ static void on_restock(void *ctx, enum inventory_status status, const struct inv
         return;
     }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        answer_status(restock->request, status);
+        problem_answer_status(restock->request, status);
         return;
     }
     size_t length = codec_write_restock(body, restock->item, done);
@@ -123,7 +121,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    if (!check_name(request, name) || !read_idempotency_key(request, &key))
+    if (!check_name(request, name) || !idempotency_key_read(request, &key))
         return;
     if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
         problem_answer_field(request, error.field, error.detail);
@@ -132,7 +130,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     restock->request = request;
     snprintf(restock->item, sizeof restock->item, "%s", name);
     inventory_key_digest("", key.text, key.length, digest);
-    inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
+    inventory_item_restock(worker->thread.inventory, name, digest, quantity, on_restock, restock);
 }
 
 /* ---- audits: read by the background thread, off the purchase path ---- */
@@ -140,7 +138,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
 struct audit {
     struct http_request *request;
     struct worker *worker;
-    struct mailbox_post post;
+    struct loop_post post;
     enum inventory_status status;
     bool of_all;
     union {
@@ -152,11 +150,11 @@ struct audit {
 
 _Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit into its request");
 
-static void answer_audit(struct mailbox_post *post) {
+static void answer_audit(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
     char body[CODEC_BODY_SIZE];
     if (audit->status != INVENTORY_OK) {
-        answer_status(audit->request, audit->status);
+        problem_answer_status(audit->request, audit->status);
         return;
     }
     size_t length = audit->of_all ? codec_write_audit_sum(body, &audit->told.sum)
@@ -167,7 +165,7 @@ static void answer_audit(struct mailbox_post *post) {
 static void answer_later(struct audit *audit, enum inventory_status status) {
     audit->status = status;
     audit->post.run = answer_audit;
-    mailbox_put(&audit->worker->mailbox, &audit->post);
+    loop_thread_post(&audit->worker->thread, &audit->post);
 }
 
 static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
@@ -184,9 +182,9 @@ static void on_audit_all(void *ctx, enum inventory_status status, const struct i
     answer_later(audit, status);
 }
 
-static void begin_audit(struct mailbox_post *post) {
+static void begin_audit(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
-    struct inventory *inventory = audit->worker->service->background.inventory;
+    struct inventory *inventory = audit->worker->thread.service->background.thread.inventory;
     if (!inventory)
         answer_later(audit, INVENTORY_UNAVAILABLE);
     else if (audit->of_all)
@@ -203,7 +201,7 @@ static void ask_background(struct worker *worker, struct http_request *request, 
     audit->of_all = of_all;
     snprintf(audit->item, sizeof audit->item, "%s", item);
     audit->post.run = begin_audit;
-    mailbox_put(&worker->service->background.mailbox, &audit->post);
+    loop_thread_post(&worker->thread.service->background.thread, &audit->post);
 }
 
 void items_audit(struct worker *worker, struct http_request *request, const char *name) {

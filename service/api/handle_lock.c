@@ -5,11 +5,8 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "inventory/lock_epoch.h"
-#include "service/api/answers.h"
+#include "service/api/api.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
 
 /* Beyond the time that old grants can last: time to open and close locks, and for heartbeats. */
 static const int64_t patience_ns = 3000000000;
@@ -19,7 +16,7 @@ static const int64_t patience_ns = 3000000000;
 struct change {
     struct http_request *request;
     struct worker *worker;
-    struct mailbox_post post;
+    struct loop_post post;
     struct lock_switch_check check;
     struct lock_switch_wait wait;
     int64_t since_ns;
@@ -54,7 +51,7 @@ static void answer_state(struct http_request *request, const struct lock_switch_
 void locks_get(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
     struct lock_switch_state state;
-    lock_switch_read_state(worker->service->lock_switch, &state);
+    lock_switch_read_state(worker->thread.service->lock_switch, &state);
     answer_state(request, &state, 0);
 }
 
@@ -74,10 +71,10 @@ static void answer_late(struct http_request *request, const struct lock_switch_s
     problem_answer(request, PROBLEM_OVERLOADED, detail);
 }
 
-static void answer_change(struct mailbox_post *post) {
+static void answer_change(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
     struct lock_switch_state state;
-    lock_switch_read_state(change->worker->service->lock_switch, &state);
+    lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
     switch (change->wait.outcome) {
     case LOCK_SWITCH_DONE: answer_state(change->request, &state, change->since_ns); break;
     case LOCK_SWITCH_OVERTAKEN:
@@ -95,7 +92,7 @@ static void answer_change(struct mailbox_post *post) {
 static void on_waited(struct lock_switch_wait *wait) {
     struct change *change = CONTAINER(wait, wait);
     change->post.run = answer_change;
-    mailbox_put(&change->worker->mailbox, &change->post);
+    loop_thread_post(&change->worker->thread, &change->post);
 }
 
 static void on_switched(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
@@ -110,7 +107,7 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
     }
     change->wait.epoch = told->epoch;
     change->wait.done = on_waited;
-    lock_switch_wait(change->worker->service->lock_switch, &change->wait);
+    lock_switch_wait(change->worker->thread.service->lock_switch, &change->wait);
 }
 
 /* The lock cannot be acquired: if the URL is bad, the client is at fault. */
@@ -130,11 +127,11 @@ static void answer_check(struct http_request *request, const struct lock_switch_
     }
 }
 
-static void go_on(struct mailbox_post *post) {
+static void go_on(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
-    if (change->check.status == LOCK_OK && change->worker->inventory) {
+    if (change->check.status == LOCK_OK && change->worker->thread.inventory) {
         struct lock_switch_state state;
-        lock_switch_read_state(change->worker->service->lock_switch, &state);
+        lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
         if (state.epoch == 0) { /* the first heartbeat may choose another lock */
             problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
                            "the store has not been reached yet; nothing was done");
@@ -142,20 +139,20 @@ static void go_on(struct mailbox_post *post) {
             return;
         }
         change->wait.deadline_ns = clock_now_ns() + state.patience_ms * 1000000 + patience_ns;
-        inventory_lock_epoch_switch(change->worker->inventory, change->url, on_switched, change);
+        inventory_lock_epoch_switch(change->worker->thread.inventory, change->url, on_switched, change);
         return;
     }
     if (change->check.status == LOCK_OK)
         problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else
-        answer_check(change->request, &change->check, change->worker->service->config.teaching);
+        answer_check(change->request, &change->check, change->worker->thread.service->config.teaching);
     free(change);
 }
 
 static void on_checked(struct lock_switch_check *check) {
     struct change *change = CONTAINER(check, check);
     change->post.run = go_on;
-    mailbox_put(&change->worker->mailbox, &change->post);
+    loop_thread_post(&change->worker->thread, &change->post);
 }
 
 void locks_put(struct worker *worker, struct http_request *request, const char *name) {
@@ -176,5 +173,5 @@ void locks_put(struct worker *worker, struct http_request *request, const char *
     change->since_ns = clock_now_ns();
     change->check.url = change->url;
     change->check.done = on_checked;
-    lock_switch_check(worker->service->lock_switch, &change->check);
+    lock_switch_check(worker->thread.service->lock_switch, &change->check);
 }

@@ -3,11 +3,8 @@
 #include <string.h>
 
 #include "inventory/transactions.h"
-#include "service/api/answers.h"
+#include "service/api/api.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
 
 static void answer(struct http_request *request, enum inventory_status status,
                    const struct inventory_order *order) {
@@ -15,7 +12,7 @@ static void answer(struct http_request *request, enum inventory_status status,
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_order(body, order), NULL);
     else
-        answer_status(request, status);
+        problem_answer_status(request, status);
 }
 
 /* An order that is settled with its basket. */
@@ -45,7 +42,7 @@ static void ask_basket(struct http_request *request, const struct inventory_orde
     struct worker *worker = request->ctx;
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);
     if (!of_basket) {
-        answer_status(request, INVENTORY_OVERLOADED);
+        problem_answer_status(request, INVENTORY_OVERLOADED);
         return;
     }
     of_basket->transaction.kind = INVENTORY_BASKET;
@@ -53,7 +50,7 @@ static void ask_basket(struct http_request *request, const struct inventory_orde
     of_basket->order = *order;
     of_basket->request = request;
     memcpy(of_basket->transaction.id, order->basket, sizeof of_basket->transaction.id);
-    inventory_transaction_find(worker->inventory, &of_basket->transaction);
+    inventory_transaction_find(worker->thread.inventory, &of_basket->transaction);
 }
 
 static void on_order(void *ctx, enum inventory_status status, const struct inventory_order *order) {
@@ -64,14 +61,15 @@ static void on_order(void *ctx, enum inventory_status status, const struct inven
 }
 
 void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->inventory, name, INVENTORY_READ, request->arrived_ns, on_order, request);
+    inventory_order_step(worker->thread.inventory, name, INVENTORY_READ, request->arrived_ns, on_order,
+                         request);
 }
 
 static void settle(struct worker *worker, struct http_request *request, const char *name,
                    enum inventory_step step) {
     struct codec_error error;
     if (codec_read_nothing(request->body, request->length, &error))
-        inventory_order_step(worker->inventory, name, step, request->arrived_ns, on_order, request);
+        inventory_order_step(worker->thread.inventory, name, step, request->arrived_ns, on_order, request);
     else
         problem_answer_field(request, error.field, error.detail);
 }

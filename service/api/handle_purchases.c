@@ -3,12 +3,8 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/answers.h"
+#include "service/api/api.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/plain_purchase.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
 
 /* A purchase in flight; lives in its request.
  *
@@ -20,7 +16,7 @@ struct call {
     struct http_request *request;
     struct worker *worker;
     struct pool_job job;
-    struct mailbox_post post;
+    struct loop_post post;
     enum inventory_status status;
     enum lock_status locked; /* the outcome, if the lock was not acquired */
     sem_t sold;
@@ -43,7 +39,7 @@ static void answer_order(struct call *call, bool replayed) {
 }
 
 static void count(struct call *call, enum inventory_status status) {
-    struct metrics *metrics = &call->worker->metrics;
+    struct metrics *metrics = &call->worker->thread.metrics;
     bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
     metric_add(&metrics->purchases[metrics_outcome(status, call->locked)], 1);
     metrics_time(good ? &metrics->sold : &metrics->rejected,
@@ -53,13 +49,13 @@ static void count(struct call *call, enum inventory_status status) {
 static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct call *call = ctx;
     count(call, call->status);
-    answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
+    problem_answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
 }
 
 /* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
  * for the answer. */
 static void answer_by_terms(struct call *call, enum inventory_status status) {
-    struct inventory *inventory = call->worker->inventory;
+    struct inventory *inventory = call->worker->thread.inventory;
     call->status = status;
     if (inventory)
         inventory_item_get(inventory, call->purchase.item, on_terms, call);
@@ -68,24 +64,24 @@ static void answer_by_terms(struct call *call, enum inventory_status status) {
 }
 
 static void answer(struct call *call, enum inventory_status status) {
-    bool by_terms = answer_is_of_terms(status);
+    bool by_terms = problem_is_of_terms(status);
     if (!by_terms)
         count(call, status);
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         answer_order(call, status == INVENTORY_REPLAYED);
     else if (call->locked != LOCK_OK)
-        answer_lock(call->request, call->locked);
+        problem_answer_lock(call->request, call->locked);
     else if (status == INVENTORY_SOLD_OUT)
-        answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
+        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
     else if (by_terms)
         answer_by_terms(call, status);
     else
-        answer_status(call->request, status);
+        problem_answer_status(call->request, status);
 }
 
 /* ---- under a lock ---- */
 
-static void answer_on_worker(struct mailbox_post *post) {
+static void answer_on_worker(struct loop_post *post) {
     struct call *call = CONTAINER(post, post);
     sem_destroy(&call->sold);
     answer(call, call->status);
@@ -97,13 +93,13 @@ static void on_sold_locked(struct inventory_purchase *purchase, enum inventory_s
     sem_post(&call->sold);
 }
 
-static void sell_on_worker(struct mailbox_post *post) {
+static void sell_on_worker(struct loop_post *post) {
     struct call *call = CONTAINER(post, post);
     struct inventory_purchase *purchase = &call->purchase;
     purchase->locked = true;
     purchase->done = on_sold_locked;
-    if (call->worker->inventory)
-        inventory_purchase_begin(call->worker->inventory, purchase);
+    if (call->worker->thread.inventory)
+        inventory_purchase_begin(call->worker->thread.inventory, purchase);
     else
         on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
 }
@@ -112,20 +108,20 @@ static void sell_holding(struct call *call, const struct lock_switch_use *use,
                          const struct lock_grant *grant) {
     call->purchase.token = (struct inventory_fencing_token){.epoch = use->epoch, .fence = grant->fence};
     call->post.run = sell_on_worker;
-    mailbox_put(&call->worker->mailbox, &call->post);
+    loop_thread_post(&call->worker->thread, &call->post);
     while (sem_wait(&call->sold) != 0)
         continue;
 }
 
 static void sell_under_lock(struct pool_job *job) {
     struct call *call = CONTAINER(job, job);
-    struct service *service = call->worker->service;
+    struct service *service = call->worker->thread.service;
     int64_t deadline_ns = job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
-    char key[LOCK_KEY_SIZE];
+    char key[LOCK_NAME_KEY_SIZE];
     const char *keys[] = {key};
     struct lock_switch_use use;
     struct lock_grant grant;
-    item_lock_key(key, call->purchase.item);
+    lock_name_print_key(key, call->purchase.item);
     call->status = INVENTORY_OVERLOADED;
     call->locked = lock_switch_acquire(service->lock_switch, keys, 1, deadline_ns, &use, &grant);
     if (call->locked == LOCK_OK) {
@@ -133,7 +129,7 @@ static void sell_under_lock(struct pool_job *job) {
         lock_switch_release(service->lock_switch, &use, &grant, 1);
     }
     call->post.run = answer_on_worker;
-    mailbox_put(&call->worker->mailbox, &call->post);
+    loop_thread_post(&call->worker->thread, &call->post);
 }
 
 /* ---- */
@@ -143,7 +139,7 @@ static void on_done(struct inventory_purchase *purchase, enum inventory_status s
     if (status == INVENTORY_WANTS_LOCK) {
         call->job.run = sell_under_lock;
         sem_init(&call->sold, 0, 0);
-        if (pool_submit(call->worker->service->pool, &call->job))
+        if (pool_submit(call->worker->thread.service->pool, &call->job))
             return;
         sem_destroy(&call->sold);
         status = INVENTORY_OVERLOADED;
@@ -158,9 +154,9 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     struct codec_purchase wanted;
     struct codec_error error;
     struct idempotency_key key;
-    if (!read_idempotency_key(request, &key))
+    if (!idempotency_key_read(request, &key))
         return;
-    if (!plain_read_purchase(request->body, request->length, &wanted) &&
+    if (!codec_read_plain_purchase(request->body, request->length, &wanted) &&
         !codec_read_purchase(request->body, request->length, &wanted, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
@@ -175,5 +171,5 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
     purchase->done = on_done;
-    inventory_purchase_begin(worker->inventory, purchase);
+    inventory_purchase_begin(worker->thread.inventory, purchase);
 }

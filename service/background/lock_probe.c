@@ -1,12 +1,10 @@
-#include "service/background/lock_probe.h"
-
+/* Whether a lock can be reached: the thread that probes the lock in force, and one to switch to. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_switch_state.h"
+#include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
 /* All instances use the same keys, so that a lock server that keeps a counter of fences for each key keeps

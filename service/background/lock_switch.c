@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_probe.h"
-#include "service/background/lock_switch_state.h"
-#include "service/failpoint.h"
+#include "service/background/lock_switch_internal.h"
+#include "service/failpoint_hook.h"
 #include "service/log.h"
 
 enum {

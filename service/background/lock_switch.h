@@ -27,9 +27,22 @@
 
 #include "inventory/inventory.h"
 #include "lock/lock.h"
-#include "service/background/lock_name.h"
 #include "service/background/store_clock.h"
 #include "service/config.h"
+
+/* ---- names (lock_name.c): for any thread ---- */
+
+enum { LOCK_NAME_SIZE = 256, LOCK_NAME_KEY_SIZE = INVENTORY_NAME_MAX + 16 };
+
+/* Prints SCHEME://ADDRESS[?variant=NAME][&ttl=MS] of a lock's URL, for answers, logs and metrics: never its
+ * password, and only characters that need no escaping anywhere. */
+void lock_name_print(char out[LOCK_NAME_SIZE], const char *url);
+/* Prints any text in characters that need no escaping in JSON. */
+void lock_name_print_plain(char *out, size_t size, const char *text);
+/* Prints the key under which an item is locked. */
+void lock_name_print_key(char key[LOCK_NAME_KEY_SIZE], const char *item);
+
+/* ---- opening and closing ---- */
 
 struct lock_switch;
 

@@ -5,8 +5,7 @@
 
 #include "base/clock.h"
 #include "inventory/lock_epoch.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_switch_state.h"
+#include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "service/failpoint.h"
+#include "service/failpoint_hook.h"
 
 #include <stddef.h>
 
