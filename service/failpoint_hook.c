@@ -1,5 +1,3 @@
-#include "service/failpoint_hook.h"
-
-#include <stddef.h>
+#include "service/service.h"
 
 void (*const service_at_failpoint)(void *ctx, const char *step) = NULL;

@@ -1,6 +1,4 @@
-#include "service/loop_thread.h"
-
-#include "service/failpoint_hook.h"
+/* A loop thread: its posts, its inventory, and its way from the opening to the end. */
 #include "service/log.h"
 #include "service/service.h"
 

@@ -2,12 +2,78 @@
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <uv.h>
+
 #include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
 #include "service/background/store_clock.h"
 #include "service/config.h"
 #include "service/http/http_server.h"
-#include "service/loop_thread.h"
+#include "service/metrics.h"
+
+struct service;
+
+/* ---- loop threads (loop_thread.c) ---- */
+
+/* A post: work that any thread hands to a loop thread. Lives in the poster's data until `run` is called. */
+struct loop_post {
+    struct loop_post *next;
+    void (*run)(struct loop_post *post);
+};
+
+/* A thread with an event loop, an inventory of its own, and posts from other threads: each worker, and the
+ * background thread. All members belong to that thread unless they say otherwise. */
+struct loop_thread {
+    struct service *service;
+    uv_loop_t loop;
+    struct inventory *inventory; /* NULL after the drain */
+    uv_timer_t housekeeping;     /* four times a second, and more often during the drain */
+    int64_t drain_until_ms;      /* by uv_now(); 0: the thread does not drain yet */
+    struct metrics metrics;      /* any thread may read these two */
+    struct inventory_metrics stock_metrics;
+    uint64_t unkept_logged;
+
+    pthread_t id;
+    uv_async_t wake;
+    pthread_mutex_t mutex; /* of `posts` */
+    struct loop_post *posts;
+    void (*on_drain)(struct loop_thread *thread);
+    _Atomic bool ended; /* for any thread */
+};
+
+/* Opens the loop and the inventory. `on_housekeeping` gets `ctx` as the data of the timer. `on_drain` (may
+ * be NULL) is called once, on the thread, when the drain begins. False on failure, with the reason in
+ * `error`. */
+bool loop_thread_open(struct loop_thread *thread, struct service *service, uv_timer_cb on_housekeeping,
+                      void (*on_drain)(struct loop_thread *thread), void *ctx, char *error,
+                      size_t error_size);
+
+/* Starts the thread, after all loop threads are open: a call such as /metrics reads all of them. False on
+ * failure. */
+bool loop_thread_start(struct loop_thread *thread);
+
+/* From any thread: hands over a post. */
+void loop_thread_post(struct loop_thread *thread, struct loop_post *post);
+
+/* On the thread: logs that a failover may have lost more than the inventory had kept, if that has happened
+ * since the last call. */
+void loop_thread_log_unkept(struct loop_thread *thread);
+
+/* From the main thread, after service->draining was set: has the thread see that. */
+void loop_thread_drain(struct loop_thread *thread);
+/* On the thread, during the drain: true if the time for the drain is up, or if `idle` (nothing is in flight)
+ * and all that was acknowledged is on replicas. `open`: how much is on no replica yet. */
+bool loop_thread_is_drained(struct loop_thread *thread, bool idle, int *open);
+/* On the thread, at the end of the drain: closes the inventory, which answers what is still in flight
+ * (UNKNOWN or UNAVAILABLE). */
+void loop_thread_close_inventory(struct loop_thread *thread);
+/* On the thread: closes its handles. The loop ends when the owner has closed its own. */
+void loop_thread_end(struct loop_thread *thread);
+/* From the main thread: waits for the end. No thread may post any more. */
+void loop_thread_join(struct loop_thread *thread);
 
 /* ---- workers (worker.c) ---- */
 
@@ -65,6 +131,37 @@ int background_pool_limit(void *ctx);
 enum { RECOVERY_MAX = 16 };
 void recovery_tick(struct background *background);
 
+/* ---- locked jobs (background/locked_job.c) ---- */
+
+/* A job under the locks of its items. A lock may block, and a loop must not. So a thread of the pool acquires
+ * the locks, has `work` called on the loop thread `at`, waits for locked_job_done(), releases the locks, and
+ * has `end` called on the worker. If the locks cannot be acquired, `work` is left out. Lives in the caller's
+ * data until `end`. */
+struct locked_job {
+    /* Filled in by the caller: */
+    struct worker *worker;
+    struct loop_thread *at;
+    size_t count; /* items, INVENTORY_LINES_MAX at most */
+    const char *(*item)(const struct locked_job *job, size_t i);
+    void (*work)(struct locked_job *job);
+    void (*end)(struct locked_job *job);
+
+    /* Filled in before `work`: */
+    struct lock_switch_use use;
+    const struct lock_grant *grants; /* one for each item */
+    enum lock_status locked;         /* also for `end`: the outcome of acquiring the locks */
+
+    /* Its own: */
+    struct pool_job pool_job;
+    struct loop_post post;
+    sem_t done;
+};
+
+/* False: too many wait, and nothing happens. */
+bool locked_job_submit(struct locked_job *job);
+/* The work is done: to be called once, from within `work` or later, on any thread. */
+void locked_job_done(struct locked_job *job);
+
 /* ---- what the store can promise (background/store_health.c) ---- */
 
 /* The background thread asks the store, one call at a time and at most once a second, however many requests
@@ -97,6 +194,13 @@ void store_health_read(struct worker *worker, struct store_health_read *read);
 /* To be called by the background thread some times a second: asks when the store has come (back), and now and
  * then. */
 void store_health_tick(struct service *service);
+
+/* ---- the failpoints of transactions and locks, for tests (failpoint_hook.c) ---- */
+
+/* Called before and after each lock, write and unlock of a transaction, with the name of the step, on the
+ * thread that does it. It is NULL here. Tests link a seckilld with test/stops.c in place of failpoint_hook.c:
+ * that hook ends or stops the process at a step. */
+extern void (*const service_at_failpoint)(void *ctx, const char *step);
 
 /* ---- the token of admin calls (admin_token.c) ---- */
 

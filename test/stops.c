@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/failpoint_hook.h"
+#include "service/service.h"
 
 static void at_failpoint(void *ctx, const char *step) {
     static atomic_int count;

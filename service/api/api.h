@@ -20,7 +20,6 @@ routes_fn orders_get, orders_confirm, orders_cancel;
 routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
 routes_fn locks_put, locks_get;
 routes_fn readyz_get;
-routes_fn operations_live, operations_metrics, operations_openapi;
 
 /* ---- the idempotency key (idempotency_key.c) ---- */
 

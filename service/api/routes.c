@@ -1,8 +1,53 @@
-/* The routes: which call a method and a path are, and who may make it. */
+/* The routes: which handler answers a method and a path, and who may call it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "openapi.json.h"
 #include "service/api/api.h"
+
+/* ---- the calls of operators that have no file of their own: /livez, /metrics and /openapi.json ---- */
+
+static void livez_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    static const char body[] = "{\"status\":\"ok\"}";
+    http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
+}
+
+static void metrics_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    struct service *service = worker->thread.service;
+    int count = service->worker_count;
+    struct metrics_source *sources = calloc((size_t)count + 1, sizeof *sources);
+    for (int i = 0; sources && i < count; i++) {
+        const struct worker *each = &service->workers[i];
+        sources[i].metrics = &each->thread.metrics;
+        sources[i].inventory = &each->thread.stock_metrics;
+        sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
+    }
+    if (sources)
+        sources[count] = (struct metrics_source){.metrics = &service->background.thread.metrics,
+                                                 .inventory = &service->background.thread.stock_metrics};
+    size_t length = 0;
+    struct lock_switch_metrics lock_switch;
+    lock_switch_read_metrics(service->lock_switch, &lock_switch);
+    struct pool_metrics pool;
+    pool_read_metrics(service->pool, &pool);
+    char *text = sources ? metrics_print(sources, count + 1, &pool, &lock_switch, &length) : NULL;
+    http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
+                length, NULL);
+    free(text);
+    free(sources);
+}
+
+static void openapi_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    http_answer(request, 200, "application/json", openapi_json, sizeof openapi_json - 1, NULL);
+}
+
+/* ---- the routes ---- */
 
 static const struct route {
     const char *method, *path;
@@ -25,10 +70,10 @@ static const struct route {
     {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME},
     {"PUT", "/v1/lock", locks_put, ADMIN},
     {"GET", "/v1/lock", locks_get, ADMIN},
-    {"GET", "/livez", operations_live, ANYBODY},
+    {"GET", "/livez", livez_get, ANYBODY},
     {"GET", "/readyz", readyz_get, ANYBODY},
-    {"GET", "/metrics", operations_metrics, ANYBODY},
-    {"GET", "/openapi.json", operations_openapi, ANYBODY},
+    {"GET", "/metrics", metrics_get, ANYBODY},
+    {"GET", "/openapi.json", openapi_get, ANYBODY},
 };
 
 /* Compares a path with that of a route, and copies the segment at the *. */

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "service/background/lock_switch_internal.h"
-#include "service/failpoint_hook.h"
 #include "service/log.h"
+#include "service/service.h"
 
 enum {
     SLACK_MS = 1000,  /* of the quiet time: for heartbeats that are not rewritten, and for clocks of different
