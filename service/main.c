@@ -38,8 +38,7 @@ static struct addrinfo *find_address(const char *listen, char *error, size_t siz
     return failed ? NULL : found;
 }
 
-/* `shared`: with the other workers of this process. The first is opened alone, so that an address in use is
- * noticed. */
+/* `shared`: the other workers of this process listen on the address, too. -1 on failure, with errno. */
 static int open_socket(const struct addrinfo *address, bool shared) {
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0)
@@ -54,7 +53,8 @@ static int open_socket(const struct addrinfo *address, bool shared) {
     return -1;
 }
 
-/* Opens one socket for each worker. False on failure, with the reason in `error`; then none is open. */
+/* Opens one socket for each worker, after a probe that is not shared, so that an address in use is noticed.
+ * False on failure, with the reason in `error`; then none is open. */
 static bool open_sockets(const struct config *config, int *fds, char *error, size_t size) {
     struct addrinfo *address = find_address(config->listen, error, size);
     if (!address)
@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
     store_clock_init(&service.clock, &clock_system);
     service.lock_switch = lock_switch_open(&service.config, &service.clock, error, sizeof error);
     if (!service.lock_switch) {
-        /* Not the URL, which may contain a password. */
+        /* The message leaves out the URL, which may contain a password. */
         fprintf(stderr, "seckilld: %s: %s; docs/locks.md lists all%s\n",
                 config_origin(&service.config, "lock"), error,
                 service.config.teaching ? "" : "; those for lessons need --teaching");

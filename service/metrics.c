@@ -84,26 +84,27 @@ static const struct {
      offsetof(struct inventory_metrics, conflicts)},
 };
 
-static void print_head(FILE *out, const char *name, const char *type, const char *help) {
+static void metrics_print_head(FILE *out, const char *name, const char *type, const char *help) {
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void print_value(FILE *out, const char *name, const char *type, const char *help, uint64_t value) {
-    print_head(out, name, type, help);
+static void metrics_print_value(FILE *out, const char *name, const char *type, const char *help,
+                                uint64_t value) {
+    metrics_print_head(out, name, type, help);
     fprintf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
-static void print_seconds(FILE *out, const char *name, const char *help, uint64_t ns) {
-    print_head(out, name, "counter", help);
+static void metrics_print_seconds(FILE *out, const char *name, const char *help, uint64_t ns) {
+    metrics_print_head(out, name, "counter", help);
     fprintf(out, "%s %.9f\n", name, (double)ns / 1e9);
 }
 
 /* Prints the array of counters at `offset` in struct metrics, one for each value of a label. A counter whose
  * value is NULL is left out. */
-static void print_labelled(FILE *out, const struct metrics_source *sources, int count, const char *name,
-                           const char *help, size_t offset, const char *label, const char *const values[],
-                           int values_count) {
-    print_head(out, name, "counter", help);
+static void metrics_print_labelled(FILE *out, const struct metrics_source *sources, int count,
+                                   const char *name, const char *help, size_t offset, const char *label,
+                                   const char *const values[], int values_count) {
+    metrics_print_head(out, name, "counter", help);
     for (int value = 0; value < values_count; value++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++) {
@@ -115,13 +116,13 @@ static void print_labelled(FILE *out, const struct metrics_source *sources, int 
     }
 }
 
-static void print_outcomes(FILE *out, const struct metrics_source *sources, int count, const char *name,
-                           const char *help, size_t offset) {
-    print_labelled(out, sources, count, name, help, offset, "outcome", outcomes, METRICS_OUTCOMES);
+static void metrics_print_outcomes(FILE *out, const struct metrics_source *sources, int count,
+                                   const char *name, const char *help, size_t offset) {
+    metrics_print_labelled(out, sources, count, name, help, offset, "outcome", outcomes, METRICS_OUTCOMES);
 }
 
-static void print_histogram(FILE *out, const struct metrics_source *sources, int count, const char *name,
-                            const char *outcome, size_t offset) {
+static void metrics_print_histogram(FILE *out, const struct metrics_source *sources, int count,
+                                    const char *name, const char *outcome, size_t offset) {
     uint64_t running = 0, sum_ns = 0;
     for (int bucket = 0; bucket < METRICS_BUCKETS; bucket++) {
         for (int i = 0; i < count; i++) {
@@ -140,50 +141,54 @@ static void print_histogram(FILE *out, const struct metrics_source *sources, int
             (double)sum_ns / 1e9, name, outcome, (unsigned long long)running);
 }
 
-static void print_pool(FILE *out, const struct pool_metrics *pool) {
-    print_value(out, "seckill_pool_waiting", "gauge", "Jobs that wait for a thread of the blocking pool.",
-                (uint64_t)pool->waiting);
-    print_value(out, "seckill_pool_jobs_total", "counter", "Jobs begun in the blocking pool.", pool->begun);
-    print_value(out, "seckill_pool_refused_total", "counter",
-                "Jobs refused because the queue of the blocking pool was full.", pool->refused);
-    print_seconds(out, "seckill_pool_wait_seconds_total",
-                  "Time that jobs have waited for a thread of the blocking pool.", (uint64_t)pool->wait_ns);
+static void metrics_print_pool(FILE *out, const struct pool_metrics *pool) {
+    metrics_print_value(out, "seckill_pool_waiting", "gauge",
+                        "Jobs that wait for a thread of the blocking pool.", (uint64_t)pool->waiting);
+    metrics_print_value(out, "seckill_pool_jobs_total", "counter", "Jobs begun in the blocking pool.",
+                        pool->begun);
+    metrics_print_value(out, "seckill_pool_refused_total", "counter",
+                        "Jobs refused because the queue of the blocking pool was full.", pool->refused);
+    metrics_print_seconds(out, "seckill_pool_wait_seconds_total",
+                          "Time that jobs have waited for a thread of the blocking pool.",
+                          (uint64_t)pool->wait_ns);
 }
 
-static void print_store(FILE *out, const struct metrics_source *sources, int count) {
+static void metrics_print_store(FILE *out, const struct metrics_source *sources, int count) {
     for (size_t k = 0; k < sizeof store_metrics / sizeof *store_metrics; k++) {
         uint64_t sum = 0;
         for (int i = 0; i < count; i++)
             sum += metric_read((const void *)((const char *)sources[i].inventory + store_metrics[k].offset));
-        print_value(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help, sum);
+        metrics_print_value(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help, sum);
     }
 }
 
-static void print_lock(FILE *out, const struct lock_switch_metrics *lock_switch) {
+static void metrics_print_lock(FILE *out, const struct lock_switch_metrics *lock_switch) {
     const struct lock_metrics *lock = &lock_switch->lock;
-    print_value(out, "seckill_lock_acquired_total", "counter", "Locks acquired.", lock->acquired);
-    print_value(out, "seckill_lock_passed_total", "counter",
-                "Locks acquired that another thread of this process handed over, without a request to the "
-                "lock's store.",
-                lock->passed);
-    print_value(out, "seckill_lock_timeouts_total", "counter",
-                "Locks not acquired because they were not free in time.", lock->timeouts);
-    print_value(out, "seckill_lock_failed_total", "counter", "Locks not acquired because their store failed.",
-                lock->failed);
-    print_value(out, "seckill_lock_lost_total", "counter", "Locks lost before they were released or expired.",
-                lock->lost);
-    print_value(out, "seckill_lock_waiting", "gauge",
-                "Purchases, baskets and transfers that wait for a lock.", lock->waiting);
-    print_seconds(out, "seckill_lock_wait_seconds_total", "Time spent waiting for locks that were acquired.",
-                  lock->wait_ns);
-    print_seconds(out, "seckill_lock_hold_seconds_total", "Time that locks were held.", lock->hold_ns);
-    print_value(out, "seckill_lock_epoch", "gauge", "Epoch of the lock in force; 0: no lock is in force.",
-                lock_switch->epoch);
-    print_value(out, "seckill_lock_switches_total", "counter",
-                "Lock switches: times that another lock came into force.", lock_switch->switches);
+    metrics_print_value(out, "seckill_lock_acquired_total", "counter", "Locks acquired.", lock->acquired);
+    metrics_print_value(
+        out, "seckill_lock_passed_total", "counter",
+        "Locks acquired that another thread of this process handed over, without a request to the "
+        "lock's store.",
+        lock->passed);
+    metrics_print_value(out, "seckill_lock_timeouts_total", "counter",
+                        "Locks not acquired because they were not free in time.", lock->timeouts);
+    metrics_print_value(out, "seckill_lock_failed_total", "counter",
+                        "Locks not acquired because their store failed.", lock->failed);
+    metrics_print_value(out, "seckill_lock_lost_total", "counter",
+                        "Locks lost before they were released or expired.", lock->lost);
+    metrics_print_value(out, "seckill_lock_waiting", "gauge",
+                        "Purchases, baskets and transfers that wait for a lock.", lock->waiting);
+    metrics_print_seconds(out, "seckill_lock_wait_seconds_total",
+                          "Time spent waiting for locks that were acquired.", lock->wait_ns);
+    metrics_print_seconds(out, "seckill_lock_hold_seconds_total", "Time that locks were held.",
+                          lock->hold_ns);
+    metrics_print_value(out, "seckill_lock_epoch", "gauge",
+                        "Epoch of the lock in force; 0: no lock is in force.", lock_switch->epoch);
+    metrics_print_value(out, "seckill_lock_switches_total", "counter",
+                        "Lock switches: times that another lock came into force.", lock_switch->switches);
     if (lock_switch->reach == LOCK_SWITCH_UNTRIED)
         return;
-    print_value(
+    metrics_print_value(
         out, "seckill_lock_reachable", "gauge",
         "1: the lock of the newest epoch could be reached when it was last probed; 0: it could not. Left out "
         "until the first probe.",
@@ -199,39 +204,45 @@ char *metrics_print(const struct metrics_source *sources, int count, const struc
     uint64_t connections = 0;
     for (int i = 0; i < count; i++)
         connections += (uint64_t)sources[i].connections;
-    print_head(out, "seckill_build_info", "gauge", "The version of the running program.");
+    metrics_print_head(out, "seckill_build_info", "gauge", "The version of the running program.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
-    print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by outcome.",
-                   offsetof(struct metrics, purchases));
+    metrics_print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by outcome.",
+                           offsetof(struct metrics, purchases));
     static const char purchase[] = "seckill_purchase_seconds", transaction[] = "seckill_basket_seconds",
                       undone[] = "seckill_basket_phantom_seconds";
-    print_head(out, purchase, "histogram", "Time from the arrival of a purchase to its answer.");
-    print_histogram(out, sources, count, purchase, "sold", offsetof(struct metrics, sold));
-    print_histogram(out, sources, count, purchase, "rejected", offsetof(struct metrics, rejected));
-    print_outcomes(out, sources, count, "seckill_baskets_total", "Baskets by outcome.",
-                   offsetof(struct metrics, baskets));
-    print_outcomes(out, sources, count, "seckill_transfers_total",
-                   "Transfers by outcome; sold: the transfer was done.", offsetof(struct metrics, transfers));
-    print_head(out, transaction, "histogram", "Time from the arrival of a basket or transfer to its answer.");
-    print_histogram(out, sources, count, transaction, "sold", offsetof(struct metrics, transactions_made));
-    print_histogram(out, sources, count, transaction, "rejected",
-                    offsetof(struct metrics, transactions_rejected));
-    print_head(out, undone, "histogram",
-               "Time for which a basket or transfer that failed held units before it gave them back.");
-    print_histogram(out, sources, count, undone, "aborted", offsetof(struct metrics, transactions_aborted));
+    metrics_print_head(out, purchase, "histogram", "Time from the arrival of a purchase to its answer.");
+    metrics_print_histogram(out, sources, count, purchase, "sold", offsetof(struct metrics, sold));
+    metrics_print_histogram(out, sources, count, purchase, "rejected", offsetof(struct metrics, rejected));
+    metrics_print_outcomes(out, sources, count, "seckill_baskets_total", "Baskets by outcome.",
+                           offsetof(struct metrics, baskets));
+    metrics_print_outcomes(out, sources, count, "seckill_transfers_total",
+                           "Transfers by outcome; sold: the transfer was done.",
+                           offsetof(struct metrics, transfers));
+    metrics_print_head(out, transaction, "histogram",
+                       "Time from the arrival of a basket or transfer to its answer.");
+    metrics_print_histogram(out, sources, count, transaction, "sold",
+                            offsetof(struct metrics, transactions_made));
+    metrics_print_histogram(out, sources, count, transaction, "rejected",
+                            offsetof(struct metrics, transactions_rejected));
+    metrics_print_head(
+        out, undone, "histogram",
+        "Time for which a basket or transfer that failed held units before it gave them back.");
+    metrics_print_histogram(out, sources, count, undone, "aborted",
+                            offsetof(struct metrics, transactions_aborted));
     static const char *const recovered[] = {"tried", "finished"};
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
-    print_labelled(out, sources, count, "seckill_recovered_total",
-                   "Attempts to finish baskets and transfers that were left unfinished, or were held and "
-                   "due, by outcome.",
-                   offsetof(struct metrics, recovered), "outcome", recovered, 2);
-    print_labelled(out, sources, count, "seckill_http_responses_total",
-                   "HTTP answers by class of their status.", offsetof(struct metrics, responses), "class",
-                   classes, 6);
-    print_value(out, "seckill_http_connections", "gauge", "Connections of clients.", connections);
-    print_pool(out, pool);
-    print_lock(out, lock_switch);
-    print_store(out, sources, count);
+    metrics_print_labelled(
+        out, sources, count, "seckill_recovered_total",
+        "Attempts to finish baskets and transfers that were left unfinished, or were held and "
+        "due, by outcome.",
+        offsetof(struct metrics, recovered), "outcome", recovered, 2);
+    metrics_print_labelled(out, sources, count, "seckill_http_responses_total",
+                           "HTTP answers by class of their status.", offsetof(struct metrics, responses),
+                           "class", classes, 6);
+    metrics_print_value(out, "seckill_http_connections", "gauge", "Connections of clients.", connections);
+    metrics_print_pool(out, pool);
+    metrics_print_lock(out, lock_switch);
+    metrics_print_store(out, sources, count);
     if (fclose(out) == 0)
         return text;
     free(text);

@@ -1,4 +1,4 @@
-/* What a worker counts. Its thread alone writes them; the thread that answers /metrics reads them. */
+/* What a loop thread counts. That thread alone writes it; the thread that answers /metrics reads it. */
 #ifndef SERVICE_METRICS_H
 #define SERVICE_METRICS_H
 
@@ -16,7 +16,7 @@ enum { METRICS_BUCKETS = 16 };
  */
 enum { METRICS_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, METRICS_OUTCOMES };
 
-/* `locked` is the outcome of acquiring its locks; LOCK_OK also if it needed none. */
+/* Returns the outcome. `locked` is that of acquiring the locks; LOCK_OK also if none was needed. */
 int metrics_outcome(enum inventory_status status, enum lock_status locked);
 
 /* Upper bounds in seconds, the last is infinite. */
@@ -30,13 +30,14 @@ struct metrics_histogram {
 struct metrics {
     _Atomic uint64_t purchases[METRICS_OUTCOMES];
     _Atomic uint64_t baskets[METRICS_OUTCOMES], transfers[METRICS_OUTCOMES];
-    _Atomic uint64_t recovered[2];           /* recovered transactions: failed, finished */
+    _Atomic uint64_t recovered[2];           /* attempts to recover a transaction: failed, finished */
     _Atomic uint64_t responses[6];           /* by the first digit of the status */
     struct metrics_histogram sold, rejected; /* time until the answer of a purchase */
     struct metrics_histogram transactions_made, transactions_rejected; /* the same of baskets and transfers */
-    struct metrics_histogram transactions_aborted; /* how long units were gone that came back */
+    struct metrics_histogram transactions_aborted; /* how long they held units that they gave back */
 };
 
+/* Adds a duration to the histogram. */
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
 
 /* What one thread counted. */

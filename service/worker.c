@@ -1,3 +1,4 @@
+/* A worker: its turns of the loop, what it logs of the store, and its drain. */
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -51,9 +52,9 @@ static void worker_watch_store(struct worker *worker) {
         log_error("the store %s is %s: %s", address, before == WORKER_STORE_UP ? "gone" : "not there", error);
 }
 
-/* Where several instances sell, one that is started gets purchases at once. It takes them when it knows
- * whether the store is there, or after DOOR_MS, so that /livez is answered meanwhile. Until then they wait in
- * the backlog. */
+/* Whether the worker takes requests. Where several instances sell, a new one gets purchases at once, and
+ * cannot serve them yet. So they wait in the backlog until the worker knows whether the store is there, or
+ * until DOOR_MS is over, so that /livez is answered at last. */
 static bool worker_is_open(const struct worker *worker) {
     return atomic_load_explicit(&worker->store, memory_order_relaxed) != WORKER_STORE_UNTRIED ||
            (int64_t)uv_now(&worker->thread.loop) >= worker->opens_ms || worker->thread.drain_until_ms;
@@ -67,9 +68,9 @@ static void worker_pause_core(void) {
 #endif
 }
 
-/* A worker that sleeps until the store replies halts its processor. To wake it takes long, above all on a
- * virtual machine, where this cost a tenth of a crowd's orders. So the worker busy-polls for a moment before
- * it sleeps, and yields to any other thread. */
+/* A worker that sleeps until the store replies halts its processor. Waking that takes long, above all on a
+ * virtual machine, where it cost a tenth of a crowd's orders. So the worker busy-polls for a moment before it
+ * sleeps, and yields to any other thread. */
 static void worker_busy_poll(struct worker *worker) {
     if (worker->thread.stock_metrics.waiting < BUSY_POLL_CROWD ||
         uv_backend_timeout(&worker->thread.loop) == 0)

@@ -120,7 +120,7 @@ size_t codec_write_audit_sum(char out[CODEC_BODY_SIZE], const struct inventory_a
         (long long)sum->unknown);
 }
 
-/* What the death of a server loses, now. */
+/* Says what would be lost if the server died now. */
 static const char *codec_loss(const struct inventory_health *health, const struct inventory_server *server) {
     if (server->replicas == 0)
         return "what its disk does not give back: no replica follows it";
@@ -144,8 +144,8 @@ static json_t *codec_pack_losses(const struct inventory_health *health) {
 
 size_t codec_write_health(char out[CODEC_HEALTH_SIZE], const struct inventory_health *health, bool draining,
                           const char *baskets, const char *transfers) {
-    /* The text may come from a server that is not Redis: then it may be no plain text, or too long for the
-     * answer. */
+    /* The text may come from a server that is not Redis, and so may be no plain text, or escape into more
+     * than fits. */
     char reason[sizeof health->reason];
     size_t i = 0;
     for (; health->reason[i]; i++)

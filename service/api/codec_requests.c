@@ -22,8 +22,8 @@ static bool codec_refuse(struct codec_error *error, const char *field, const cha
     return false;
 }
 
-/* Tells what is wrong with text that is not JSON, or has a field twice: then jansson puts the name behind its
- * message, as near '"NAME"', if it is short. */
+/* Says what is wrong with text that is not JSON, or has a field twice. Then jansson puts the name behind its
+ * message, as near '"NAME"', if the name is short. */
 static void codec_refuse_text(const json_error_t *at, struct codec_error *error) {
     const char *what = "not valid JSON", *near = strstr(at->text, " near '\"");
     char field[sizeof error->field] = "body";
@@ -49,8 +49,7 @@ static void codec_refuse_text(const json_error_t *at, struct codec_error *error)
     codec_refuse(error, field, "%s (line %d, column %d)", what, at->line, at->column);
 }
 
-/* ---- requests ----
- * Each body has a table of its fields. */
+/* ---- tables of fields: each body has one ---- */
 
 enum kind { NAME, INTEGER, INSTANT, STRATEGY, URL, LINES };
 
@@ -59,14 +58,14 @@ struct field {
     size_t offset;
     int64_t low, high;
     enum kind kind;
-    bool optional; /* if it is missing, its place is untouched */
+    bool optional; /* if the field is missing, its place is untouched */
 };
 
 static bool codec_refuse_unknown(const char *name, const struct field *fields, size_t count,
                                  struct codec_error *error) {
     char field[sizeof error->field], known[96] = "", *end = known;
     size_t i = 0;
-    /* It comes from the client: characters that need escaping become question marks. */
+    /* The name comes from the client: characters that need escaping become question marks. */
     for (; i < sizeof field - 1 && name[i]; i++)
         field[i] = inventory_name_valid(&name[i], 1) ? name[i] : '?';
     field[i] = '\0';
@@ -99,7 +98,7 @@ static bool codec_read_field(json_t *value, const struct field *field, void *int
         memcpy(at, &number, sizeof number);
         return true;
     case INSTANT:
-        /* 0 means none; an end of 0 would turn a sale that is over into one without end. */
+        /* 0 means that there is none: an end of 0 would turn a sale that is over into one without end. */
         if (!text || !rfc3339_read(text, &number) || number == 0)
             return codec_refuse(error, field->name, "must be an RFC 3339 time such as 2030-01-31T20:00:00Z");
         memcpy(at, &number, sizeof number);
@@ -119,7 +118,7 @@ static bool codec_read_field(json_t *value, const struct field *field, void *int
     return codec_read_lines(value, into, error);
 }
 
-/* Unknown fields first: a misspelt field is missing, too. */
+/* Looks for unknown fields first: a misspelt field is a missing one, too. */
 static bool codec_read_fields(json_t *object, const struct field *fields, size_t count, void *into,
                               struct codec_error *error) {
     const char *name;

@@ -7,7 +7,7 @@
 
 enum { LOCKED_SIZE = 160 };
 
-/* Each worker has a connection of its own, and a client may get any worker. */
+/* Whether all workers are connected: each has a connection of its own, and a client may get any worker. */
 static bool readyz_all_connected(const struct service *service) {
     for (int i = 0; i < service->worker_count; i++) {
         if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
@@ -16,7 +16,7 @@ static bool readyz_all_connected(const struct service *service) {
     return true;
 }
 
-/* Whether baskets and transfers can be made. */
+/* Prints whether baskets and transfers can be made. */
 static void readyz_print_locked(const struct service *service, char out[LOCKED_SIZE]) {
     struct lock_switch_state state;
     lock_switch_read_state(service->lock_switch, &state);
@@ -73,7 +73,7 @@ void readyz_get(struct worker *worker, struct http_request *request, const char 
     struct ready *ready = request->context;
     *ready = (struct ready){.read = {.done = readyz_on_health}, .request = request};
     if (worker->thread.inventory && !inventory_is_up(worker->thread.inventory))
-        inventory_health_read(worker->thread.inventory, readyz_on_down, request); /* answers at once */
+        inventory_health_read(worker->thread.inventory, readyz_on_down, request); /* calls back at once */
     else
         store_health_read(worker, &ready->read);
 }

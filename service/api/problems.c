@@ -39,7 +39,7 @@ const struct problem_type problem_types[PROBLEMS] = {
     [PROBLEM_UNSUPPORTED_VERSION] = {505, "unsupported-version", "Unsupported version of HTTP"},
 };
 
-/* `extra` is further members, each with its comma before it. */
+/* `extra` has further members, each with its comma before it. */
 static size_t problem_print(char *out, size_t size, enum problem problem, const char *detail,
                             const char *extra) {
     int length = snprintf(
@@ -104,7 +104,7 @@ size_t problem_write_refusal(char *out, size_t size, int status, const char *fie
 
 /* ---- what the inventory or a lock refused ---- */
 
-/* The problem and the text of each status that is a failure. */
+/* The problem and the detail of each status that is a failure. */
 static const struct refusal {
     enum problem problem;
     const char *detail;
@@ -142,13 +142,13 @@ static const struct refusal {
                                "the store cannot be used now; retry with the same key"},
 };
 
-/* A status without a row must not be answered as the first problem, which is "sold out". */
-static const struct refusal *refusal_of(enum inventory_status status) {
+/* Without a row of its own, a status must not be answered as the first problem, which is "sold out". */
+static const struct refusal *refusal_find(enum inventory_status status) {
     return &refusals[refusals[status].detail ? status : INVENTORY_UNAVAILABLE];
 }
 
 void problem_answer_status(struct http_request *request, enum inventory_status status) {
-    const struct refusal *refusal = refusal_of(status);
+    const struct refusal *refusal = refusal_find(status);
     problem_answer(request, refusal->problem, refusal->detail);
 }
 
@@ -156,11 +156,11 @@ bool problem_is_of_terms(enum inventory_status status) {
     return status == INVENTORY_LIMIT || status == INVENTORY_NOT_STARTED || status == INVENTORY_ENDED;
 }
 
-/* If the term is not known (no item, or it was created anew meanwhile), the sentence is that of the status.
- */
+/* If the term is not known (there is no item, or it was created anew meanwhile), the detail is that of the
+ * status. */
 void problem_answer_refused(struct http_request *request, enum inventory_status status, int line,
                             const char *item, int64_t available, const struct inventory_item *terms) {
-    const struct refusal *refusal = refusal_of(status);
+    const struct refusal *refusal = refusal_find(status);
     char detail[128], members[160], time[RFC3339_SIZE];
     bool starts = status == INVENTORY_NOT_STARTED, by_time = starts || status == INVENTORY_ENDED;
     int64_t at_ms = !terms || !by_time ? 0 : starts ? terms->starts_ms : terms->ends_ms;
@@ -185,9 +185,9 @@ void problem_answer_refused(struct http_request *request, enum inventory_status 
     problem_answer_members(request, refusal->problem, detail, members);
 }
 
-/* Appends a term that differs to the sentence and to the list. */
-static void append_term(char *detail, size_t size, char *list, size_t list_size, const char *name,
-                        const char *value) {
+/* Appends a term that differs to the detail and to the list. */
+static void problem_append_term(char *detail, size_t size, char *list, size_t list_size, const char *name,
+                                const char *value) {
     size_t length = strlen(detail), listed = strlen(list);
     snprintf(detail + length, size - length, "%s %s %s", listed ? "," : "", name, value);
     snprintf(list + listed, list_size - listed, "%s\"%s\"", listed ? "," : "", name);
@@ -212,16 +212,16 @@ void problem_answer_exists(struct http_request *request, const struct inventory_
         snprintf(text, sizeof text, "%lld", (long long)terms[i].stands);
         if (terms[i].time && terms[i].stands)
             rfc3339_print(terms[i].stands, text);
-        append_term(detail, sizeof detail, list, sizeof list, terms[i].name,
-                    terms[i].time && !terms[i].stands ? "left out" : text);
+        problem_append_term(detail, sizeof detail, list, sizeof list, terms[i].name,
+                            terms[i].time && !terms[i].stands ? "left out" : text);
     }
     if (item->strategy != wanted->strategy)
-        append_term(detail, sizeof detail, list, sizeof list, "strategy",
-                    inventory_strategy_name(item->strategy));
+        problem_append_term(detail, sizeof detail, list, sizeof list, "strategy",
+                            inventory_strategy_name(item->strategy));
     snprintf(members, sizeof members, ",\"differs\":[%s]", list);
     if (*list)
         problem_answer_members(request, PROBLEM_ITEM_EXISTS, detail, members);
-    else /* it was created anew meanwhile */
+    else /* the item was created anew meanwhile */
         problem_answer_status(request, INVENTORY_EXISTS);
 }
 

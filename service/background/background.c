@@ -1,16 +1,17 @@
+/* The background thread: what it does on its timers, and its drain. */
 #include "base/clock.h"
 #include "service/log.h"
 #include "service/service.h"
 
 enum { LEAVE_MS = 1000 };
 
-/* A crowd: so many purchases wait, and so many were sold in CROWD_NS. */
+/* A crowd: so many purchases wait, and so many were sold within CROWD_NS. */
 enum { CROWD = 32, CROWD_NS = 100000000 };
 
 /* ---- the crowd ---- */
 
-/* Purchases go first: while a crowd of them waits for the store, or did a moment ago, blocking jobs run one
- * at a time (background_pool_limit()), since each step of a basket costs the store a sync of its file, and a
+/* Purchases go first: while a crowd of them waits for the store, or did a moment ago, locked jobs run one at
+ * a time (background_pool_limit()), since each step of a basket costs the store a sync of its file, and a
  * lock may cost more. Only purchases that are sold make a crowd: a refusal costs no sync, and clients that
  * ask for what is not there must not hold up baskets. */
 static void background_watch_crowd(struct background *background) {
@@ -46,7 +47,8 @@ static void background_on_time(void *ctx, enum inventory_status status, int64_t 
     background->time_asked_ns = 0;
 }
 
-/* The heartbeat measures the clock, but the master that takes it may be gone, and the others sell. */
+/* The heartbeat measures the clock, too. But in a cluster the master that takes heartbeats may be gone while
+ * the others sell. */
 static void background_find_clock(struct background *background) {
     if (store_clock_is_known(&background->thread.service->clock) || background->time_asked_ns)
         return;
@@ -56,7 +58,7 @@ static void background_find_clock(struct background *background) {
 
 /* ---- the drain ---- */
 
-/* Tells the other instances that no lock is held here any more. True: they know, or LEAVE_MS is over. */
+/* Tells the other instances that this one holds no lock any more. True: they know, or LEAVE_MS is over. */
 static bool background_leave_lock_switch(struct background *background) {
     int64_t now_ms = (int64_t)uv_now(&background->thread.loop);
     if (background->leave_until_ms == 0)
@@ -72,8 +74,9 @@ static bool background_workers_have_ended(const struct service *service) {
     return true;
 }
 
-/* First the workers end, and what is in flight here. After that, or when the time is up, no lock is given
- * out, and the inventory is closed. Threads of the pool may work on transactions until they notice. */
+/* First the workers end, and what is in flight here. After that, or when the time is up, the lock switch
+ * gives out no grant, and the inventory is closed. Threads of the pool may work on transactions until they
+ * notice. */
 static void background_drain(struct background *background) {
     struct loop_thread *thread = &background->thread;
     bool sweeping = thread->inventory && inventory_is_sweeping(thread->inventory);

@@ -20,20 +20,20 @@ struct pool {
     pthread_t ids[];
 };
 
-/* The limit is polled: no one tells when it changes. */
-static void wait_for_room(struct pool *pool) {
+/* Polls the limit: nobody reports when it changes. */
+static void pool_wait_for_room(struct pool *pool) {
     int64_t until_ns = clock_now_ns() + ASK_AGAIN_NS;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
 }
 
-/* With the mutex held: the next job, as soon as one may run; NULL: the pool is closed. */
-static struct pool_job *next_job(struct pool *pool) {
+/* With the mutex held: waits until a job may run, and takes it. NULL: the pool is closed. */
+static struct pool_job *pool_next_job(struct pool *pool) {
     struct pool_job *job;
     while ((job = STAILQ_FIRST(&pool->jobs)) ? pool->running > 0 && pool->running >= pool->limit(pool->ctx)
                                              : !pool->closing) {
         if (job)
-            wait_for_room(pool);
+            pool_wait_for_room(pool);
         else
             pthread_cond_wait(&pool->work, &pool->mutex);
     }
@@ -46,22 +46,22 @@ static struct pool_job *next_job(struct pool *pool) {
     return job;
 }
 
-static void rest(int64_t ns) {
+static void pool_rest(int64_t ns) {
     struct timespec time = {.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS};
     nanosleep(&time, NULL);
 }
 
-static void *serve(void *arg) {
+static void *pool_serve(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->mutex);
-    for (struct pool_job *job; (job = next_job(pool));) {
+    for (struct pool_job *job; (job = pool_next_job(pool));) {
         pool->running++;
         pthread_mutex_unlock(&pool->mutex);
         int64_t since_ns = clock_now_ns();
         job->run(job);
         int64_t took_ns = clock_now_ns() - since_ns;
         if (pool->limit(pool->ctx) < pool->threads)
-            rest(took_ns * REST_TIMES);
+            pool_rest(took_ns * REST_TIMES);
         pthread_mutex_lock(&pool->mutex);
         pool->running--;
         /* The limit may have risen: more than one thread may go on. */
@@ -83,7 +83,7 @@ struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (; pool->threads < threads; pool->threads++) {
-        if (pthread_create(&pool->ids[pool->threads], NULL, serve, pool) != 0) {
+        if (pthread_create(&pool->ids[pool->threads], NULL, pool_serve, pool) != 0) {
             pool_close(pool);
             return NULL;
         }

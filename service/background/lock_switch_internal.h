@@ -18,14 +18,14 @@ struct lock_switch {
 
     pthread_mutex_t mutex; /* of everything below; never held for long */
     pthread_cond_t changed, probe_wanted;
-    /* What the store told last. */
+    /* What the store told last: */
     uint64_t told_epoch; /* 0: never */
     char told_url[CONFIG_TEXT];
     int live, behind;
     char behind_id[LOCK_SWITCH_INSTANCE_SIZE];
     int64_t fresh_until_ns;
-    /* What this instance tells: it has no grants older than this epoch, and goes by this lock. */
-    uint64_t clear_epoch; /* 0: it has not joined */
+    /* What this instance tells: it has no grants older than this epoch, and uses this lock: */
+    uint64_t clear_epoch; /* 0: this instance has not joined */
     char clear_url[CONFIG_TEXT];
     uint64_t settled_epoch;
     /* The open lock; `lock` is NULL if it could not be opened. */
@@ -53,7 +53,7 @@ struct lock_switch {
     bool leaving, left;
 };
 
-/* Grants are given out for so long after a heartbeat was sent. */
+/* For so long after a heartbeat was sent, grants are given out. */
 #define LOCK_SWITCH_FRESH_NS INT64_C(2000000000)
 
 /* All calls below: with the mutex held, unless they say otherwise. */
@@ -64,7 +64,7 @@ struct lock_switch {
 bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t now_ns);
 /* Whether this instance cannot open the lock of the newest epoch. */
 bool lock_switch_failed(const struct lock_switch *lock_switch);
-/* How long after its last heartbeat this instance may have grants. */
+/* Returns how long after its last heartbeat this instance may have grants. */
 int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch);
 
 /* ---- lock_probe.c: whether a lock can be reached, the one in force, and one to switch to ---- */

@@ -7,7 +7,7 @@
 #include "service/log.h"
 #include "service/service.h"
 
-/* Other instances leave what was claimed alone for so long. */
+/* For so long other instances leave alone what this one has claimed. */
 enum { CLAIM_MS = 2000 };
 
 struct recovery {
@@ -36,7 +36,7 @@ static void recovery_on_claimed(void *ctx, enum inventory_status status,
     for (size_t i = 0; status == INVENTORY_OK && i < found; i++) {
         struct recovery *recovery = calloc(1, sizeof *recovery);
         if (!recovery)
-            break; /* they are claimed again later */
+            break; /* a later tick claims them again */
         recovery->background = background;
         recovery->transaction = transactions[i];
         recovery->transaction.done = recovery_on_settled;

@@ -6,7 +6,7 @@
 #include "service/log.h"
 #include "service/service.h"
 
-/* A store that is not ready is asked more often. */
+/* How long an answer is used, if the store is ready and if it is not; and how often the log asks. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
 void store_health_init(struct store_health *health) {

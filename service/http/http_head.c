@@ -19,8 +19,8 @@ enum {
     DISCARDS_MAX = 64,
 };
 
-/* An escaped slash (%2F) separates nothing, and a path with %00 must not be taken for the one that ends
- * there: both become blanks, which are in no path and in no name. */
+/* Decodes a path. An escaped slash (%2F) separates nothing, and a path with %00 must not be taken for one
+ * that ends there: both become blanks, which are in no path and in no name. */
 size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text) {
     (void)cls;
     (void)mhd;
@@ -47,8 +47,8 @@ static char *target_path(char *text) {
 
 /* Called before libmicrohttpd parses the target. It cuts off the query, which no call has: if a query has too
  * many arguments for the memory of the connection, version 0.9.75 forgets the connection and never closes it.
- * Of a target in absolute form it keeps the path. A target that is wrong begins with a blank, or is empty,
- * from then on. The text lies in the memory of the connection, which may be written. */
+ * It keeps only the path of a target in absolute form. A target that is wrong begins with a blank, or is
+ * empty, from then on. The text lies in the memory of the connection, which may be written. */
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd) {
     (void)cls;
     (void)mhd;
@@ -78,8 +78,8 @@ struct head {
     const char *end; /* of the part that was read */
     size_t entries;  /* headers, cookies, arguments */
     size_t cookies;  /* their length */
-    int hosts;       /* number of Host headers, */
-    int lengths;     /* and of headers that tell the length */
+    int hosts;       /* number of Host headers */
+    int lengths;     /* number of headers that tell the length of the body */
     bool bad_host, broken, chunked, coded, encoded;
 };
 
@@ -154,9 +154,9 @@ static enum MHD_Result head_on_value(void *cls, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-/* The memory of the connection must have room for the head of the answer, or a purchase would be made and
- * never answered. It holds half of its size or the head of the request, whichever is more, a copy of its
- * cookies, and an entry for each header, cookie and argument. */
+/* Whether the memory of the connection has room for the head of the answer: without it a purchase would be
+ * made and never answered. The memory holds half of its size or the head of the request, whichever is more, a
+ * copy of the cookies, and an entry for each header, cookie and argument. */
 static bool head_fits(const struct head *head, size_t size) {
     size_t used = size + GROWTH_MAX;
     if (used < HTTP_CONNECTION_MEMORY / 2)
