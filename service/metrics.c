@@ -1,13 +1,13 @@
 /* The text of /metrics: the names of all metrics, and what each one means. */
-#include "service/metrics.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/version.h"
+#include "service/service.h"
 
-const double metrics_bounds[METRICS_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                                    0.25,   0.5,   1,      2.5,   5,    10,    30};
+/* Upper bounds of the buckets in seconds; the last one is infinite. */
+static const double metrics_bounds[METRICS_BUCKETS - 1] = {
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
 void metrics_time(struct metrics_histogram *histogram, int64_t ns) {
     int i = 0;
@@ -84,6 +84,11 @@ static const struct {
      offsetof(struct inventory_metrics, conflicts)},
 };
 
+/* The workers, and behind them the background thread. */
+static const struct loop_thread *metrics_thread(const struct service *service, int i) {
+    return i < service->worker_count ? &service->workers[i].thread : &service->background.thread;
+}
+
 static void metrics_print_head(FILE *out, const char *name, const char *type, const char *help) {
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -101,14 +106,15 @@ static void metrics_print_seconds(FILE *out, const char *name, const char *help,
 
 /* Prints the array of counters at `offset` in struct metrics, one for each value of a label. A counter whose
  * value is NULL is left out. */
-static void metrics_print_labelled(FILE *out, const struct metrics_source *sources, int count,
-                                   const char *name, const char *help, size_t offset, const char *label,
+static void metrics_print_labelled(FILE *out, const struct service *service, const char *name,
+                                   const char *help, size_t offset, const char *label,
                                    const char *const values[], int values_count) {
     metrics_print_head(out, name, "counter", help);
     for (int value = 0; value < values_count; value++) {
         uint64_t sum = 0;
-        for (int i = 0; i < count; i++) {
-            const _Atomic uint64_t *metrics = (const void *)((const char *)sources[i].metrics + offset);
+        for (int i = 0; i <= service->worker_count; i++) {
+            const _Atomic uint64_t *metrics =
+                (const void *)((const char *)&metrics_thread(service, i)->metrics + offset);
             sum += metric_read(&metrics[value]);
         }
         if (values[value])
@@ -116,18 +122,18 @@ static void metrics_print_labelled(FILE *out, const struct metrics_source *sourc
     }
 }
 
-static void metrics_print_outcomes(FILE *out, const struct metrics_source *sources, int count,
-                                   const char *name, const char *help, size_t offset) {
-    metrics_print_labelled(out, sources, count, name, help, offset, "outcome", outcomes, METRICS_OUTCOMES);
+static void metrics_print_outcomes(FILE *out, const struct service *service, const char *name,
+                                   const char *help, size_t offset) {
+    metrics_print_labelled(out, service, name, help, offset, "outcome", outcomes, METRICS_OUTCOMES);
 }
 
-static void metrics_print_histogram(FILE *out, const struct metrics_source *sources, int count,
-                                    const char *name, const char *outcome, size_t offset) {
+static void metrics_print_histogram(FILE *out, const struct service *service, const char *name,
+                                    const char *outcome, size_t offset) {
     uint64_t running = 0, sum_ns = 0;
     for (int bucket = 0; bucket < METRICS_BUCKETS; bucket++) {
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i <= service->worker_count; i++) {
             const struct metrics_histogram *histogram =
-                (const void *)((const char *)sources[i].metrics + offset);
+                (const void *)((const char *)&metrics_thread(service, i)->metrics + offset);
             running += metric_read(&histogram->buckets[bucket]);
             sum_ns += bucket == 0 ? metric_read(&histogram->sum_ns) : 0;
         }
@@ -153,11 +159,12 @@ static void metrics_print_pool(FILE *out, const struct pool_metrics *pool) {
                           (uint64_t)pool->wait_ns);
 }
 
-static void metrics_print_store(FILE *out, const struct metrics_source *sources, int count) {
+static void metrics_print_store(FILE *out, const struct service *service) {
     for (size_t k = 0; k < sizeof store_metrics / sizeof *store_metrics; k++) {
         uint64_t sum = 0;
-        for (int i = 0; i < count; i++)
-            sum += metric_read((const void *)((const char *)sources[i].inventory + store_metrics[k].offset));
+        for (int i = 0; i <= service->worker_count; i++)
+            sum += metric_read((const void *)((const char *)&metrics_thread(service, i)->stock_metrics +
+                                              store_metrics[k].offset));
         metrics_print_value(out, store_metrics[k].name, store_metrics[k].type, store_metrics[k].help, sum);
     }
 }
@@ -195,54 +202,52 @@ static void metrics_print_lock(FILE *out, const struct lock_switch_metrics *lock
         lock_switch->reach == LOCK_SWITCH_REACHABLE);
 }
 
-char *metrics_print(const struct metrics_source *sources, int count, const struct pool_metrics *pool,
+char *metrics_print(const struct service *service, const struct pool_metrics *pool,
                     const struct lock_switch_metrics *lock_switch, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     if (!out)
         return NULL;
     uint64_t connections = 0;
-    for (int i = 0; i < count; i++)
-        connections += (uint64_t)sources[i].connections;
+    for (int i = 0; i < service->worker_count; i++)
+        connections += (uint64_t)atomic_load_explicit(&service->workers[i].connections, memory_order_relaxed);
     metrics_print_head(out, "seckill_build_info", "gauge", "The version of the running program.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
-    metrics_print_outcomes(out, sources, count, "seckill_purchases_total", "Purchases by outcome.",
+    metrics_print_outcomes(out, service, "seckill_purchases_total", "Purchases by outcome.",
                            offsetof(struct metrics, purchases));
     static const char purchase[] = "seckill_purchase_seconds", transaction[] = "seckill_basket_seconds",
                       undone[] = "seckill_basket_phantom_seconds";
     metrics_print_head(out, purchase, "histogram", "Time from the arrival of a purchase to its answer.");
-    metrics_print_histogram(out, sources, count, purchase, "sold", offsetof(struct metrics, sold));
-    metrics_print_histogram(out, sources, count, purchase, "rejected", offsetof(struct metrics, rejected));
-    metrics_print_outcomes(out, sources, count, "seckill_baskets_total", "Baskets by outcome.",
+    metrics_print_histogram(out, service, purchase, "sold", offsetof(struct metrics, sold));
+    metrics_print_histogram(out, service, purchase, "rejected", offsetof(struct metrics, rejected));
+    metrics_print_outcomes(out, service, "seckill_baskets_total", "Baskets by outcome.",
                            offsetof(struct metrics, baskets));
-    metrics_print_outcomes(out, sources, count, "seckill_transfers_total",
+    metrics_print_outcomes(out, service, "seckill_transfers_total",
                            "Transfers by outcome; sold: the transfer was done.",
                            offsetof(struct metrics, transfers));
     metrics_print_head(out, transaction, "histogram",
                        "Time from the arrival of a basket or transfer to its answer.");
-    metrics_print_histogram(out, sources, count, transaction, "sold",
-                            offsetof(struct metrics, transactions_made));
-    metrics_print_histogram(out, sources, count, transaction, "rejected",
+    metrics_print_histogram(out, service, transaction, "sold", offsetof(struct metrics, transactions_made));
+    metrics_print_histogram(out, service, transaction, "rejected",
                             offsetof(struct metrics, transactions_rejected));
     metrics_print_head(
         out, undone, "histogram",
         "Time for which a basket or transfer that failed held units before it gave them back.");
-    metrics_print_histogram(out, sources, count, undone, "aborted",
-                            offsetof(struct metrics, transactions_aborted));
+    metrics_print_histogram(out, service, undone, "aborted", offsetof(struct metrics, transactions_aborted));
     static const char *const recovered[] = {"tried", "finished"};
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
     metrics_print_labelled(
-        out, sources, count, "seckill_recovered_total",
+        out, service, "seckill_recovered_total",
         "Attempts to finish baskets and transfers that were left unfinished, or were held and "
         "due, by outcome.",
         offsetof(struct metrics, recovered), "outcome", recovered, 2);
-    metrics_print_labelled(out, sources, count, "seckill_http_responses_total",
+    metrics_print_labelled(out, service, "seckill_http_responses_total",
                            "HTTP answers by class of their status.", offsetof(struct metrics, responses),
                            "class", classes, 6);
     metrics_print_value(out, "seckill_http_connections", "gauge", "Connections of clients.", connections);
     metrics_print_pool(out, pool);
     metrics_print_lock(out, lock_switch);
-    metrics_print_store(out, sources, count);
+    metrics_print_store(out, service);
     if (fclose(out) == 0)
         return text;
     free(text);

@@ -10,6 +10,8 @@
 #include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
 
+struct service;
+
 enum { METRICS_BUCKETS = 16 };
 
 /* The outcome of a purchase, basket or transfer: an inventory_status, or that its lock could not be acquired.
@@ -18,9 +20,6 @@ enum { METRICS_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, METRICS_OUTCOMES };
 
 /* Returns the outcome. `locked` is that of acquiring the locks; LOCK_OK also if none was needed. */
 int metrics_outcome(enum inventory_status status, enum lock_status locked);
-
-/* Upper bounds in seconds, the last is infinite. */
-extern const double metrics_bounds[METRICS_BUCKETS - 1];
 
 struct metrics_histogram {
     _Atomic uint64_t buckets[METRICS_BUCKETS];
@@ -40,15 +39,8 @@ struct metrics {
 /* Adds a duration to the histogram. */
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
 
-/* What one thread counted. */
-struct metrics_source {
-    const struct metrics *metrics;
-    const struct inventory_metrics *inventory;
-    int connections;
-};
-
-/* The text of /metrics, summed over all sources; the caller frees it. NULL when out of memory. */
-char *metrics_print(const struct metrics_source *sources, int count, const struct pool_metrics *pool,
+/* Prints the text of /metrics, summed over all loop threads; the caller frees it. NULL when out of memory. */
+char *metrics_print(const struct service *service, const struct pool_metrics *pool,
                     const struct lock_switch_metrics *lock_switch, size_t *length);
 
 #endif

@@ -77,9 +77,6 @@ extern const struct problem_type problem_types[PROBLEMS];
 
 /* Answers with the problem. `detail` is for people and must need no escaping in JSON. */
 void problem_answer(struct http_request *request, enum problem problem, const char *detail);
-/* The same with further members, each with its comma before it, 160 characters at most. */
-void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
-                            const char *members);
 /* `invalid-request`, which names the field. */
 void problem_answer_field(struct http_request *request, const char *field, const char *detail);
 /* `method-not-allowed`, with the methods that are. */

@@ -56,8 +56,9 @@ static void problem_send(struct http_request *request, enum problem problem, con
     http_answer(request, problem_types[problem].status, "application/problem+json", body, length, headers);
 }
 
-void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
-                            const char *members) {
+/* Answers with further members, each with its comma before it, 160 characters at most. */
+static void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
+                                   const char *members) {
     static const char *const retry[] = {"Retry-After", "1", NULL};
     static const char *const challenge[] = {"WWW-Authenticate", "Bearer realm=\"seckill\"", NULL};
     static const char *const identity[] = {"Accept-Encoding", "identity", NULL};

@@ -17,28 +17,16 @@ static void livez_get(struct worker *worker, struct http_request *request, const
 
 static void metrics_get(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct service *service = worker->thread.service;
-    int count = service->worker_count;
-    struct metrics_source *sources = calloc((size_t)count + 1, sizeof *sources);
-    for (int i = 0; sources && i < count; i++) {
-        const struct worker *each = &service->workers[i];
-        sources[i].metrics = &each->thread.metrics;
-        sources[i].inventory = &each->thread.stock_metrics;
-        sources[i].connections = atomic_load_explicit(&each->connections, memory_order_relaxed);
-    }
-    if (sources)
-        sources[count] = (struct metrics_source){.metrics = &service->background.thread.metrics,
-                                                 .inventory = &service->background.thread.stock_metrics};
-    size_t length = 0;
+    const struct service *service = worker->thread.service;
     struct lock_switch_metrics lock_switch;
-    lock_switch_read_metrics(service->lock_switch, &lock_switch);
     struct pool_metrics pool;
+    size_t length = 0;
+    lock_switch_read_metrics(service->lock_switch, &lock_switch);
     pool_read_metrics(service->pool, &pool);
-    char *text = sources ? metrics_print(sources, count + 1, &pool, &lock_switch, &length) : NULL;
+    char *text = metrics_print(service, &pool, &lock_switch, &length);
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
                 length, NULL);
     free(text);
-    free(sources);
 }
 
 static void openapi_get(struct worker *worker, struct http_request *request, const char *name) {
