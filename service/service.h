@@ -1,4 +1,4 @@
-/* The service: its threads, and what they share. */
+/* The service: its threads, what they count, and what they share. */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
@@ -7,14 +7,49 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "base/metric.h"
+#include "inventory/inventory.h"
 #include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
 #include "service/background/store_clock.h"
 #include "service/config.h"
 #include "service/http/http_server.h"
-#include "service/metrics.h"
 
 struct service;
+
+/* ---- metrics (metrics.c) ---- */
+
+enum { METRICS_BUCKETS = 16 };
+
+/* The outcome of a purchase, basket or transfer: an inventory_status, or that its lock could not be acquired.
+ */
+enum { METRICS_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, METRICS_OUTCOMES };
+
+/* Returns the outcome. `locked` is that of acquiring the locks; LOCK_OK also if none was needed. */
+int metrics_outcome(enum inventory_status status, enum lock_status locked);
+
+struct metrics_histogram {
+    _Atomic uint64_t buckets[METRICS_BUCKETS];
+    _Atomic uint64_t sum_ns;
+};
+
+/* What a loop thread counts. That thread alone writes it; the thread that answers /metrics reads it. */
+struct metrics {
+    _Atomic uint64_t purchases[METRICS_OUTCOMES];
+    _Atomic uint64_t baskets[METRICS_OUTCOMES], transfers[METRICS_OUTCOMES];
+    _Atomic uint64_t recovered[2];           /* attempts to recover a transaction: failed, finished */
+    _Atomic uint64_t responses[6];           /* by the first digit of the status */
+    struct metrics_histogram sold, rejected; /* time until the answer of a purchase */
+    struct metrics_histogram transactions_made, transactions_rejected; /* the same of baskets and transfers */
+    struct metrics_histogram transactions_aborted; /* how long they held units that they gave back */
+};
+
+/* Adds a duration to the histogram. */
+void metrics_time(struct metrics_histogram *histogram, int64_t ns);
+
+/* Prints the text of /metrics, summed over all loop threads; the caller frees it. NULL when out of memory. */
+char *metrics_print(const struct service *service, const struct pool_metrics *pool,
+                    const struct lock_switch_metrics *lock_switch, size_t *length);
 
 /* ---- loop threads (loop_thread.c) ---- */
 
@@ -77,7 +112,7 @@ void loop_thread_join(struct loop_thread *thread);
 
 /* ---- workers (worker.c) ---- */
 
-/* The store, as a worker last saw it. */
+/* The state of the store when a worker saw it last. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
 
 /* A worker: a loop thread with an HTTP server. Workers share the listening address, and nothing else. */
@@ -90,7 +125,7 @@ struct worker {
     int64_t opens_ms;                /* by uv_now(): see worker_is_open() */
     _Atomic enum worker_store store; /* for any thread */
     _Atomic int connections;         /* for any thread */
-    uint64_t put_back;               /* when housekeeping came last */
+    uint64_t put_back;               /* the counter when housekeeping came last */
     uint64_t put_back_logged;
 };
 
@@ -115,7 +150,7 @@ struct background {
     int64_t leave_until_ms; /* by uv_now(): see background_leave_lock_switch() */
     uint64_t sold;          /* purchases sold, when they were counted last */
     int64_t counted_ns;     /* when that was */
-    bool buys;              /* it was a crowd's number */
+    bool buys;              /* so many were sold that they made a crowd */
 };
 
 /* False on failure, with the reason in `error`. Its thread ends after all workers. */
@@ -230,7 +265,8 @@ struct service {
     struct worker *workers;
     struct background background;
     struct store_health health;
-    _Atomic bool put_back; /* a record of the journal was: the background compares it with the items */
+    _Atomic bool put_back; /* a record of the journal was put back: the background thread is to compare the
+                            * journal with the items */
 };
 
 #endif
