@@ -166,7 +166,7 @@ int background_pool_limit(void *ctx);
 enum { RECOVERY_MAX = 16 };
 void recovery_tick(struct background *background);
 
-/* ---- locked jobs (background/locked_job.c) ---- */
+/* ---- locked jobs (background/blocking_pool.c) ---- */
 
 /* A job under the locks of its items. A lock may block, and a loop must not. So a thread of the pool acquires
  * the locks, has `work` called on the loop thread `at`, waits for locked_job_done(), releases the locks, and
