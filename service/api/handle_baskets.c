@@ -78,7 +78,7 @@ static void basket_answer_refusal(const struct basket_call *call, const struct i
         break;
     case INVENTORY_TOO_MANY:
         problem_answer_field(call->request, "quantity",
-                             "the stock of the item to which it goes may be 1000000000 at most");
+                             "the stock of the receiving item may be 1000000000 at most");
         break;
     default: problem_answer_status(call->request, call->status);
     }

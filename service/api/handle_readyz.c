@@ -58,7 +58,7 @@ struct ready {
     struct http_request *request;
 };
 
-_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
+_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "a read of the health must fit into its request");
 
 static void readyz_on_health(struct store_health_read *read, const struct inventory_health *health) {
     readyz_answer_health(((struct ready *)read)->request, health);

@@ -17,14 +17,15 @@ bool idempotency_key_read(struct http_request *request, struct idempotency_key *
     if (count == 0)
         snprintf(detail, sizeof detail, "send an Idempotency-Key header, the same one for each retry");
     else if (count > 1)
-        snprintf(detail, sizeof detail, "is there %d times; which one is meant?", count);
+        snprintf(detail, sizeof detail, "is there %d times; send it once", count);
     else if (length == 0)
         snprintf(detail, sizeof detail, "the Idempotency-Key header is empty");
     else if (visible < length)
         snprintf(detail, sizeof detail, "has a character at %zu, counted from 0, that is not visible ASCII",
                  visible);
     else
-        snprintf(detail, sizeof detail, "has %zu characters, at most %d may be", length, INVENTORY_KEY_MAX);
+        snprintf(detail, sizeof detail, "has %zu characters; at most %d are allowed", length,
+                 INVENTORY_KEY_MAX);
     if (count > 1 || length > 0)
         problem_answer_field(request, "Idempotency-Key", detail);
     else

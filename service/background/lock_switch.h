@@ -122,12 +122,12 @@ void lock_switch_check(struct lock_switch *lock_switch, struct lock_switch_check
 
 enum lock_switch_outcome {
     LOCK_SWITCH_DONE,
-    LOCK_SWITCH_OVERTAKEN /* by a newer epoch */,
-    LOCK_SWITCH_LATE,
-    LOCK_SWITCH_ENDED
+    LOCK_SWITCH_OVERTAKEN, /* a newer epoch came */
+    LOCK_SWITCH_LATE,      /* the deadline has passed; the switch goes on */
+    LOCK_SWITCH_ENDED      /* this instance ends */
 };
 
-/* The same, but the background thread calls `done`. */
+/* Lives in the caller's data until the background thread calls `done`. */
 struct lock_switch_wait {
     struct lock_switch_wait *next;
     uint64_t epoch;

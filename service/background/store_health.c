@@ -39,7 +39,7 @@ static void health_log_changes(struct store_health *health, const struct invento
 
 /* ---- calls ---- */
 
-static void health_answer_there(struct loop_post *post) {
+static void health_answer_on_worker(struct loop_post *post) {
     struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);
     struct store_health *health = &read->worker->thread.service->health;
     pthread_mutex_lock(&health->mutex);
@@ -63,7 +63,7 @@ static void health_on_told(void *ctx, const struct inventory_health *told) {
     while (waiting) {
         struct store_health_read *read = waiting;
         waiting = read->next;
-        read->post.run = health_answer_there;
+        read->post.run = health_answer_on_worker;
         loop_thread_post(&read->worker->thread, &read->post);
     }
 }
@@ -77,7 +77,7 @@ static void health_ask(struct service *service) {
         health_on_told(service, &(struct inventory_health){.reason = "the service ends"});
 }
 
-static void health_ask_there(struct loop_post *post) {
+static void health_on_ask(struct loop_post *post) {
     struct store_health *health = CONTAINER_OF(post, struct store_health, post);
     health_ask(CONTAINER_OF(health, struct service, health));
 }
@@ -99,12 +99,12 @@ void store_health_read(struct worker *worker, struct store_health_read *read) {
     }
     if (first) {
         health->asking = true;
-        health->post.run = health_ask_there;
+        health->post.run = health_on_ask;
         loop_thread_post(&service->background.thread, &health->post);
     }
     pthread_mutex_unlock(&health->mutex);
     if (fresh)
-        health_answer_there(&read->post);
+        health_answer_on_worker(&read->post);
 }
 
 void store_health_tick(struct service *service) {

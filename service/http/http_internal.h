@@ -65,7 +65,7 @@ size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text);
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd);
 /* Whether `next` is the line of a head behind the line that ends at `end`. */
 bool http_head_follows(const char *end, const char *next);
-/* `encoded`: the body has a content coding. */
+/* Judges the head of a request. `encoded`: the body has a content coding. */
 struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
                                   const char *version, bool *encoded);
 
@@ -77,7 +77,7 @@ void http_refuse_body(struct MHD_Connection *mhd, bool body_wanted);
 /* MHD_queue_response(), for the program's own answers. */
 enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned int status, struct MHD_Response *response);
 
-/* NULL if it could not be allocated. */
+/* Returns the server's record of a connection; NULL: it could not be allocated. */
 static inline struct http_connection *http_connection_of(struct MHD_Connection *mhd) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;

@@ -13,9 +13,9 @@ enum {
      * request line and headers may have about 4 KB together. */
     HTTP_CONNECTION_MEMORY = 8 * 1024,
 
-    /* A body that is too large is answered at once, and the connection ends with the answer. If the client
-     * sends on all the same, so many bytes are read and thrown away before the answer is forced out, and the
-     * connection is cut after so many. */
+    /* A body that is declared too large is answered before it is read. Of a body that turns out too large, so
+     * many bytes are read and thrown away before the server answers in the middle of it. Either way the
+     * connection ends with the answer; a client that sends on is cut off after so many bytes. */
     HTTP_DISCARD_MAX = 1024 * 1024,
     HTTP_DISCARD_CUT = 16 * HTTP_DISCARD_MAX,
 
