@@ -6,7 +6,7 @@
 
 #include "base/container.h"
 #include "base/redis_url.h"
-#include "service/api/api.h"
+#include "service/api/http_api.h"
 #include "service/log.h"
 #include "service/service.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/container.h"
 #include "inventory/transactions.h"
-#include "service/api/api.h"
 #include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 /* A request for a transaction, in flight. */
 struct basket_call {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/api.h"
 #include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 /* Checks the name in the path. If it is not valid, answers and returns false. */
 static bool item_check_name(struct http_request *request, const char *name) {

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "inventory/lock_epoch.h"
-#include "service/api/api.h"
 #include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 /* How long a call waits beyond the time that old grants can last: time to open and close locks, and for
  * heartbeats. */

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/api.h"
 #include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 /* A purchase in flight; lives in its request. Strategy `locked` sells it by a locked job. If the process is
  * paused until the lock is lost, it cannot know; the fencing token tells the inventory. */

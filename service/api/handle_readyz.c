@@ -2,8 +2,8 @@
  * how durable it is; and whether baskets and transfers can be made. */
 #include <stdio.h>
 
-#include "service/api/api.h"
 #include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 enum { LOCKED_SIZE = 160 };
 

@@ -1,7 +1,7 @@
 /* The header Idempotency-Key: exactly once, 1 to INVENTORY_KEY_MAX (255) characters of visible ASCII. */
 #include <stdio.h>
 
-#include "service/api/api.h"
+#include "service/api/http_api.h"
 
 bool idempotency_key_read(struct http_request *request, struct idempotency_key *key) {
     const char *text;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/api/api.h"
+#include "service/api/http_api.h"
 #include "service/rfc3339.h"
 
 enum { FIELD_SIZE = 100 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "openapi.json.h"
-#include "service/api/api.h"
+#include "service/api/http_api.h"
 
 /* ---- the calls of operators that have no file of their own: /livez, /metrics and /openapi.json ---- */
 

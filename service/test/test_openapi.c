@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/api/api.h"
+#include "service/api/http_api.h"
 #include "service/test/shop.h"
 #include "test/harness.h"
 

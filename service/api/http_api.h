@@ -1,6 +1,6 @@
 /* The HTTP API: its handlers, and what they share. */
-#ifndef SERVICE_API_API_H
-#define SERVICE_API_API_H
+#ifndef SERVICE_API_HTTP_API_H
+#define SERVICE_API_HTTP_API_H
 
 #include "service/service.h"
 
