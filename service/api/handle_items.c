@@ -33,45 +33,36 @@ void items_get(struct worker *worker, struct http_request *request, const char *
 struct put {
     struct inventory_item item;
     struct http_request *request;
-    int status;
+    int status; /* 201: it was put on sale; 200: it was on sale on the same terms; 409: on others */
 };
 
 _Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
-/* Answers with the item as it is now, with restocks and sales if it existed before. */
+/* Answers with the item as it is now, with restocks and sales if it existed before; or with the terms that
+ * differ.
+ */
 static void item_on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
     snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
-    if (status == INVENTORY_OK)
-        http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
-                    (const char *const[]){"Location", location, NULL});
-    else
-        problem_answer_status(put->request, status);
-}
-
-static void item_on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct put *put = ctx;
-    if (status == INVENTORY_OK)
+    if (status != INVENTORY_OK)
+        problem_answer_status(put->request, put->status == 409 ? INVENTORY_EXISTS : status);
+    else if (put->status == 409)
         problem_answer_exists(put->request, item, &put->item);
     else
-        problem_answer_status(put->request, INVENTORY_EXISTS);
+        http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
+                    (const char *const[]){"Location", location, NULL});
 }
 
 static void item_on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
-    struct worker *worker = put->request->ctx;
-    if (status == INVENTORY_EXISTS && worker->thread.inventory) {
-        inventory_item_get(worker->thread.inventory, put->item.item, item_on_put_refused, put);
-        return;
-    }
-    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
+    struct inventory *inventory = ((struct worker *)put->request->ctx)->thread.inventory;
+    put->status = status == INVENTORY_OK ? 201 : status == INVENTORY_REPLAYED ? 200 : 409;
+    if (inventory && (put->status != 409 || status == INVENTORY_EXISTS))
+        inventory_item_get(inventory, put->item.item, item_on_put_read, put);
+    else
         problem_answer_status(put->request, status);
-        return;
-    }
-    put->status = status == INVENTORY_OK ? 201 : 200;
-    inventory_item_get(worker->thread.inventory, put->item.item, item_on_put_read, put);
 }
 
 void items_put(struct worker *worker, struct http_request *request, const char *name) {
