@@ -11,7 +11,8 @@
 #include "inventory/transactions.h"
 
 struct codec_error {
-    char field[32]; /* "body" if it is no field; the name of an unknown field, with ? for odd characters */
+    char field[32]; /* "body" if no field is wrong, but the whole; the name of an unknown field, with ? for
+                       odd characters */
     char detail[160];
 };
 
@@ -56,7 +57,7 @@ bool codec_read_nothing(const char *body, size_t length, struct codec_error *err
 
 /* Each returns the length of what it wrote. */
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order);
-/* Writes the basket in the state transaction->state, and its orders in the same. */
+/* Writes the basket in the state transaction->state, and its orders in the same state. */
 size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_transaction *basket);
 size_t codec_write_transfer(char out[CODEC_BODY_SIZE], const struct inventory_transaction *transfer);
 size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *item);

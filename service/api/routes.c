@@ -100,7 +100,7 @@ void routes_handle(void *ctx, struct http_request *request) {
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
                      routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
-    if (!worker->thread.inventory) /* past the drain's bound */
+    if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else if (!found && allow[0])
         problem_answer_method(request, allow);

@@ -14,8 +14,8 @@
 #include "service/service.h"
 
 enum {
-    SLACK_MS = 1000,  /* of the quiet time: for heartbeats that are not rewritten, and for clocks of different
-                         speed */
+    SLACK_MS = 1000, /* added to the quiet time for heartbeats that the store does not rewrite, and for clocks
+                        of different speed */
     RENEWED_TTLS = 4, /* a lock that renews can hold a grant for so many times to live, see lock.h */
 };
 

@@ -1,5 +1,5 @@
-/* Recovery: what a process that died left unfinished is found in the journal, and finished. Expires held
- * baskets, too. */
+/* Recovery: finds in the journal the transactions that a process left unfinished when it died, and held
+ * baskets that are due, and finishes them. */
 #include <stdlib.h>
 
 #include "base/container.h"
