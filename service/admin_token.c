@@ -1,34 +1,61 @@
-#include "service/admin_token.h"
-
+/* The token of admin calls: made up if the operator has chosen none, kept in a file, and compared. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "service/log.h"
+#include "service/service.h"
 
 enum { PATH_SIZE = 1024 };
 
-void admin_token_make(char token[CONFIG_TEXT]) {
-    unsigned char random[18];
-    randombytes_buf(random, sizeof random);
-    sodium_bin2base64(token, CONFIG_TEXT, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+static void token_digest(unsigned char digest[ADMIN_DIGEST_SIZE], const char *token, size_t length) {
+    crypto_generichash(digest, ADMIN_DIGEST_SIZE, (const unsigned char *)token, length, NULL, 0);
 }
 
-static const char *variable(const char *name) {
-    const char *value = getenv(name);
+bool admin_token_init(struct service *service) {
+    char *token = service->config.admin_token;
+    bool made_up = !*token;
+    if (made_up) {
+        unsigned char random[18];
+        randombytes_buf(random, sizeof random);
+        sodium_bin2base64(token, CONFIG_TEXT, random, sizeof random,
+                          sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    }
+    token_digest(service->admin_digest, token, strlen(token));
+    return made_up;
+}
+
+/* Compares digests, which have the same length for any token, in constant time. */
+bool admin_token_is_in(const struct service *service, const struct http_request *request) {
+    static const char scheme[] = "Bearer ";
+    const char *header;
+    size_t length, before = sizeof scheme - 1;
+    if (http_request_header(request, "Authorization", &header, &length) != 1 || length < before ||
+        strncasecmp(header, scheme, before) != 0)
+        return false;
+    unsigned char digest[ADMIN_DIGEST_SIZE];
+    token_digest(digest, header + before, length - before);
+    return sodium_memcmp(digest, service->admin_digest, sizeof digest) == 0;
+}
+
+/* ---- the file of a made-up token ---- */
+
+static const char *absolute_path_in(const char *variable) {
+    const char *value = getenv(variable);
     return value && *value == '/' ? value : NULL;
 }
 
-/* Under systemd the unit's own directory (of several the first), in a session the user's, else one in /tmp;
- * false, and errno: it cannot be had, or others could change what is in it. */
-static bool find_directory(char *path, size_t size) {
-    const char *unit = variable("RUNTIME_DIRECTORY"), *session = variable("XDG_RUNTIME_DIR"),
-               *temporary = variable("TMPDIR");
+/* Finds or creates the directory: under systemd the unit's own (the first of several), in a session the
+ * user's, otherwise one in /tmp. False, with errno: that fails, or others could change what is in it. */
+static bool token_directory(char *path, size_t size) {
+    const char *unit = absolute_path_in("RUNTIME_DIRECTORY"), *session = absolute_path_in("XDG_RUNTIME_DIR"),
+               *temporary = absolute_path_in("TMPDIR");
     if (unit)
         snprintf(path, size, "%.*s", (int)strcspn(unit, ":"), unit);
     else if (session)
@@ -44,7 +71,7 @@ static bool find_directory(char *path, size_t size) {
 }
 
 /* Writes a new file and renames it, so that nobody reads half a token. */
-static bool write_file(const char *path, const char *token) {
+static bool token_write(const char *path, const char *token) {
     char fresh[PATH_SIZE + 8];
     snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
     int fd = mkostemp(fresh, O_CLOEXEC); /* mode 0600 */
@@ -61,15 +88,14 @@ static bool write_file(const char *path, const char *token) {
 
 void admin_token_keep(const char *token, const char *listen) {
     char directory[PATH_SIZE / 2], path[PATH_SIZE];
-    bool kept = find_directory(directory, sizeof directory);
-    /* Named after the address, since several services may run side by side. */
+    bool kept = token_directory(directory, sizeof directory);
+    /* The address is part of the name, since several services may run side by side. */
     int begin = snprintf(path, sizeof path, "%s/", directory);
     snprintf(path + begin, sizeof path - (size_t)begin, "admin-token-%.200s", listen);
-    for (char *c = path + begin; *c; c++) {
+    for (char *c = path + begin; *c; c++)
         if (*c == '/')
             *c = '_';
-    }
-    kept = kept && write_file(path, token);
+    kept = kept && token_write(path, token);
     if (kept)
         log_info("the admin token, made up for this run (SECKILL_ADMIN_TOKEN chooses one), is in %s", path);
     else

@@ -1,3 +1,4 @@
+/* The settings: their table, and where each value comes from. */
 #include "service/config.h"
 
 #include <ctype.h>
@@ -11,63 +12,68 @@
 #include "base/redis/url.h"
 #include "base/version.h"
 #include "service/log.h"
-#include "service/spelling.h"
 
-enum kind { TEXT, NUMBER, SWITCH /* as a flag it may stand alone, unless it has an argument */ };
+enum { SPELLING_MAX = 63 };
 
-/* One line a setting: the flag, the environment (SECKILL_ and the flag in capitals) and the file's name all
- * follow from `name`. */
+enum kind { TEXT, NUMBER, SWITCH /* as a flag it stands alone, unless it has an argument */ };
+
+/* One entry for each setting. Its flag, its variable in the environment (SECKILL_ and the flag in capitals)
+ * and its name in the file all follow from `name`. */
 static const struct setting {
     const char *name;
     enum kind kind;
     size_t offset;
-    const char *initial; /* of NUMBER: as text, too */
+    const char *initial; /* the default, as text */
     long low, high;
     const char *argument, *help;
 } settings[] = {
     {"listen", TEXT, offsetof(struct config, listen), "127.0.0.1:8080", 0, 0, "HOST:PORT",
-     "where HTTP is served"},
+     "serve HTTP at this address"},
     {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
      "the store: redis://[[user]:password@]host[:port][/db], unix://[:password@]/path, "
      "redis-sentinel://[[user]:password@]host[:port],…/MASTER or "
      "redis-cluster://[[user]:password@]host[:port],…"},
     {"replicas", NUMBER, offsetof(struct config, replicas), "0", 0, 16, "N",
-     "answer once N replicas of the store have the order; with fewer of them nothing is sold"},
+     "answer once N replicas of the store have the order; with fewer replicas nothing is sold"},
     {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
      "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
      "redis://…, redis-sentinel://…, redis-cluster://…, redlock://…"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
-     "how long a lock is held and waited for at most"},
+     "the time to live of a lock, and how long callers wait for it at most"},
     {"fencing", SWITCH, offsetof(struct config, fencing), "on", 0, 0, "on|off",
-     "what is done under a lock: refuse the write of a holder that a newer one has overtaken; off: teaching"},
+     "refuse the write of a lock's holder once a newer holder has reached the item; off needs --teaching"},
     {"strategy", TEXT, offsetof(struct config, strategy_name), "batch", 0, 0, "NAME",
-     "of items that name none: batch, lua, decr, optimistic; teaching: naive, locked"},
+     "how items are sold that name no strategy: batch, lua, decr, optimistic; naive and locked need "
+     "--teaching"},
     {"basket", TEXT, offsetof(struct config, basket_name), "locked", 0, 0, "HOW",
-     "how baskets are made: locked; script: by one script, where one Redis has all; teaching: naive"},
+     "how baskets are made: locked, in steps under the lock; script, by one script, if one Redis has all "
+     "items; "
+     "naive needs --teaching"},
     {"work-delay", NUMBER, offsetof(struct config, work_delay_ms), "0", 0, 60000, "MS",
-     "strategies naive and locked, naive baskets: between read and write (teaching)"},
+     "pause between read and write of strategies naive and locked and of naive baskets; needs --teaching"},
     {"teaching", SWITCH, offsetof(struct config, teaching), "off", 0, 0, NULL,
-     "allow what is unsafe and marked so above: for lessons, never for a sale"},
+     "allow the unsafe settings that need it: for lessons, never for a sale"},
     {"events", SWITCH, offsetof(struct config, events), "off", 0, 0, "on|off",
-     "write each change of an order, and each restock, to the item's event stream (it costs memory and "
-     "speed)"},
+     "write each change of an order, and each restock, to the item's event stream; this costs memory and "
+     "speed"},
     {"workers", NUMBER, offsetof(struct config, workers), "0", 0, 256, "N",
-     "event loops, each a thread; 0: one a core"},
+     "number of worker threads, each with an event loop; 0: one for each core"},
     {"store-timeout", NUMBER, offsetof(struct config, store_timeout_ms), "2000", 10, 60000, "MS",
-     "a store call without a reply for so long is given up as unknown"},
+     "give up a store call as unknown if it has no reply for so long"},
     {"connections", NUMBER, offsetof(struct config, connections_max), "16384", 1, 1000000, "N",
-     "clients connected at once; more wait to be accepted"},
+     "number of clients that may be connected at once; more wait to be accepted"},
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
-     "at SIGTERM: how long requests in flight may take to end"},
+     "at SIGTERM, give requests in flight so long to end"},
     {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
-     "what admin calls must bear; left out, one is made up and kept in a file that the log names (prefer the "
-     "environment: flags are seen in ps)"},
+     "the token that admin calls must bear; without it one is made up and kept in a file that the log names "
+     "(prefer the environment, since ps shows flags)"},
 };
 _Static_assert(sizeof settings / sizeof *settings == CONFIG_SETTINGS, "each setting has an origin");
 
-static bool complain(char *error, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool config_complain(char *error, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static bool complain(char *error, size_t size, const char *format, ...) {
+static bool config_complain(char *error, size_t size, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(error, size, format, list);
@@ -75,13 +81,13 @@ static bool complain(char *error, size_t size, const char *format, ...) {
     return false;
 }
 
-static void environment_name(const struct setting *setting, char out[64]) {
+static void config_environment_name(const struct setting *setting, char out[64]) {
     int length = snprintf(out, 64, "SECKILL_%s", setting->name);
     for (int i = 8; i < length; i++)
         out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
 }
 
-static void print_help(FILE *out) {
+static void config_print_help(FILE *out) {
     fprintf(out, "usage: seckilld [--FLAG VALUE] ...\n\n"
                  "Sells items over HTTP, exactly as many as there are, from a stock kept in Redis.\n\n");
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
@@ -117,8 +123,39 @@ const char *config_origin(const struct config *config, const char *name) {
     return config->origins[setting_find(name, strlen(name)) - settings];
 }
 
-/* The name that may have been meant; NULL: none is similar. `name` is written as a flag. */
-static const char *nearest(const char *name) {
+/* How many letters must be added, removed, changed, or swapped with their neighbour to turn `typed` into
+ * `name`; SPELLING_MAX where `name` is longer than that. Computes the table of distances between all prefixes
+ * row by row, and keeps three rows. */
+static size_t spelling_distance(const char *typed, const char *name) {
+    size_t rows[3][SPELLING_MAX + 1] = {{0}}, length = strlen(name);
+    if (length > SPELLING_MAX)
+        return SPELLING_MAX;
+    for (size_t j = 0; j <= length; j++)
+        rows[1][j] = j;
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t i = 1; typed[i - 1]; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t least = last[j - 1] + (typed[i - 1] != name[j - 1]);
+            if (last[j] + 1 < least)
+                least = last[j] + 1;
+            if (row[j - 1] + 1 < least)
+                least = row[j - 1] + 1;
+            if (i > 1 && j > 1 && typed[i - 1] == name[j - 2] && typed[i - 2] == name[j - 1] &&
+                before[j - 2] + 1 < least)
+                least = before[j - 2] + 1;
+            row[j] = least;
+        }
+        size_t *spare = before;
+        before = last;
+        last = row;
+        row = spare;
+    }
+    return last[length];
+}
+
+/* Returns the setting that a misspelt `name`, written as a flag, may mean; NULL: none is similar. */
+static const char *setting_nearest(const char *name) {
     size_t best = 3;
     const char *found = NULL;
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
@@ -138,7 +175,7 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
     snprintf(config->origins[s - settings], CONFIG_ORIGIN_SIZE, "%s", where);
     if (s->kind == TEXT) {
         if (strlen(value) >= CONFIG_TEXT)
-            return complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
+            return config_complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
         memcpy(at, value, strlen(value) + 1);
         return true;
     }
@@ -146,21 +183,21 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
         bool on = strcmp(value, "on") == 0 || strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
         bool off = strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
         if (!on && !off)
-            return complain(error, size, "%s: \"%s\" is neither on nor off", where, value);
+            return config_complain(error, size, "%s: \"%s\" is neither on nor off", where, value);
         memcpy(at, &on, sizeof on);
         return true;
     }
     errno = 0;
     long number = strtol(value, &end, 10);
     if (errno || end == value || *end || number < s->low || number > s->high)
-        return complain(error, size, "%s: \"%s\" is not a whole number from %ld to %ld", where, value, s->low,
-                        s->high);
+        return config_complain(error, size, "%s: \"%s\" is not a whole number from %ld to %ld", where, value,
+                               s->low, s->high);
     int stored = (int)number;
     memcpy(at, &stored, sizeof stored);
     return true;
 }
 
-static bool read_defaults(struct config *config, char *error, size_t size) {
+static bool config_read_defaults(struct config *config, char *error, size_t size) {
     memset(config, 0, sizeof *config);
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         char flag[64];
@@ -171,10 +208,10 @@ static bool read_defaults(struct config *config, char *error, size_t size) {
     return true;
 }
 
-static bool read_environment(struct config *config, char *error, size_t size) {
+static bool config_read_environment(struct config *config, char *error, size_t size) {
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         char name[64];
-        environment_name(s, name);
+        config_environment_name(s, name);
         const char *value = getenv(name);
         if (value && !setting_set(config, s, value, name, error, size))
             return false;
@@ -182,7 +219,7 @@ static bool read_environment(struct config *config, char *error, size_t size) {
     return true;
 }
 
-static char *trim(char *text) {
+static char *config_trim(char *text) {
     while (isspace((unsigned char)*text))
         text++;
     char *end = text + strlen(text);
@@ -191,59 +228,59 @@ static char *trim(char *text) {
     return text;
 }
 
-static bool read_line(struct config *config, char *line, const char *where, char *error, size_t size) {
-    char *text = trim(line);
+static bool config_read_line(struct config *config, char *line, const char *where, char *error, size_t size) {
+    char *text = config_trim(line);
     if (*text == '\0' || *text == '#')
         return true;
     char *equals = strchr(text, '=');
     if (!equals)
-        return complain(error, size, "%s: not of the form NAME = VALUE", where);
+        return config_complain(error, size, "%s: not of the form NAME = VALUE", where);
     *equals = '\0';
-    char *name = trim(text);
+    char *name = config_trim(text);
     const struct setting *s = setting_find(name, strlen(name));
-    const char *meant = s ? NULL : nearest(name);
+    const char *meant = s ? NULL : setting_nearest(name);
     if (!s)
-        return complain(
+        return config_complain(
             error, size,
             "%s: there is no setting \"%.60s\"%s%s (the names are those of the flags, see --help)", where,
             name, meant ? ", perhaps " : "", meant ? meant : "");
     char named[CONFIG_ORIGIN_SIZE];
     snprintf(named, sizeof named, "%s: %s", where, s->name);
-    return setting_set(config, s, trim(equals + 1), named, error, size);
+    return setting_set(config, s, config_trim(equals + 1), named, error, size);
 }
 
-static bool read_file(struct config *config, const char *path, char *error, size_t size) {
+static bool config_read_file(struct config *config, const char *path, char *error, size_t size) {
     FILE *file = fopen(path, "re");
     if (!file)
-        return complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
+        return config_complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
     char line[1024], where[300];
     bool good = true;
     for (int number = 1; good && fgets(line, sizeof line, file); number++) {
         snprintf(where, sizeof where, "%.250s:%d", path, number);
         if (!strchr(line, '\n') && !feof(file))
-            good = complain(error, size, "%s: the line is too long", where);
+            good = config_complain(error, size, "%s: the line is too long", where);
         else
-            good = read_line(config, line, where, error, size);
+            good = config_read_line(config, line, where, error, size);
     }
     if (good && ferror(file))
-        good = complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
+        good = config_complain(error, size, "--config: cannot read %s: %s", path, strerror(errno));
     fclose(file);
     return good;
 }
 
-/* The error shows the value only if it cannot be a URL with a password. */
-static bool complain_of_flag(const char *flag, char *error, size_t size) {
+/* The error leaves out the value, which may be a URL with a password. */
+static bool config_complain_of_flag(const char *flag, char *error, size_t size) {
     int length = (int)strcspn(flag, "=:");
     char name[64];
     snprintf(name, sizeof name, "%.*s", length > 2 ? length - 2 : 0, flag + (length > 2 ? 2 : 0));
-    const char *meant = strncmp(flag, "--", 2) == 0 ? nearest(name) : NULL;
-    return complain(error, size, "%.*s: no such flag%s%s; see --help", length, flag,
-                    meant ? ", perhaps --" : "", meant ? meant : "");
+    const char *meant = strncmp(flag, "--", 2) == 0 ? setting_nearest(name) : NULL;
+    return config_complain(error, size, "%.*s: no such flag%s%s; see --help", length, flag,
+                           meant ? ", perhaps --" : "", meant ? meant : "");
 }
 
 /* Reads one flag at argv[*i], "--name value" or "--name=value". `config` NULL: only skips it. */
-static bool read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
-                      size_t size) {
+static bool config_read_flag(struct config *config, char **argv, int *i, const char **file, char *error,
+                             size_t size) {
     const char *flag = argv[*i];
     bool dashes = strncmp(flag, "--", 2) == 0;
     const char *name = dashes ? flag + 2 : "", *equals = strchr(name, '=');
@@ -251,12 +288,12 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
     bool is_file = length == 6 && memcmp(name, "config", 6) == 0;
     const struct setting *s = setting_find(name, length);
     if (!s && !is_file)
-        return complain_of_flag(flag, error, size);
+        return config_complain_of_flag(flag, error, size);
     const char *value = equals ? equals + 1 : NULL;
     if (!value && s && s->kind == SWITCH && !s->argument)
         value = "on";
     if (!value && !(value = argv[++*i]))
-        return complain(error, size, "%s: a value must follow", flag);
+        return config_complain(error, size, "%s: a value must follow", flag);
     if (is_file) {
         *file = value;
         return true;
@@ -267,7 +304,7 @@ static bool read_flag(struct config *config, char **argv, int *i, const char **f
 }
 
 /* Checks only the form; whether the host exists shows when the socket is opened. */
-static bool listen_valid(const char *listen) {
+static bool config_listen_valid(const char *listen) {
     const char *colon = strrchr(listen, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
     if (digits < 1 || digits > 5 || colon[1 + digits])
@@ -276,8 +313,8 @@ static bool listen_valid(const char *listen) {
     return port >= 1 && port <= 65535;
 }
 
-/* The setting that needs --teaching, and why; NULL: none does. */
-static const char *find_unsafe(const struct config *config, const char **why) {
+/* Returns a setting that needs --teaching, and why; NULL: none does. */
+static const char *config_find_unsafe(const struct config *config, const char **why) {
     *why = "naive and locked oversell";
     if (inventory_strategy_teaches(config->strategy))
         return "strategy";
@@ -291,29 +328,31 @@ static const char *find_unsafe(const struct config *config, const char **why) {
     return config->fencing ? NULL : "fencing";
 }
 
-static bool check(struct config *config, char *error, size_t size) {
+static bool config_check(struct config *config, char *error, size_t size) {
     struct redis_url url;
     char why[256];
     const char *risk;
-    if (!listen_valid(config->listen))
-        return complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
-                        config_origin(config, "listen"), config->listen);
+    if (!config_listen_valid(config->listen))
+        return config_complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
+                               config_origin(config, "listen"), config->listen);
     if (!redis_url_parse(&url, config->redis, why, sizeof why))
-        return complain(error, size, "%s: %s", config_origin(config, "redis"), why);
+        return config_complain(error, size, "%s: %s", config_origin(config, "redis"), why);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))
-        return complain(error, size, "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
-                        config_origin(config, "strategy"), config->strategy_name);
+        return config_complain(error, size,
+                               "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
+                               config_origin(config, "strategy"), config->strategy_name);
     static const char *const baskets[] = {"locked", "script", "naive"};
     int basket = 0;
     while (basket < 3 && strcmp(baskets[basket], config->basket_name) != 0)
         basket++;
     if (basket == 3)
-        return complain(error, size, "%s: \"%s\" is none of locked, script, naive",
-                        config_origin(config, "basket"), config->basket_name);
+        return config_complain(error, size, "%s: \"%s\" is none of locked, script, naive",
+                               config_origin(config, "basket"), config->basket_name);
     config->basket = (enum config_basket)basket;
-    const char *unsafe = config->teaching ? NULL : find_unsafe(config, &risk);
+    const char *unsafe = config->teaching ? NULL : config_find_unsafe(config, &risk);
     if (unsafe)
-        return complain(error, size, "%s: %s: it needs --teaching", config_origin(config, unsafe), risk);
+        return config_complain(error, size, "%s: %s: it needs --teaching", config_origin(config, unsafe),
+                               risk);
     if (config->workers == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         config->workers = cores < 1 ? 1 : cores > 256 ? 256 : (int)cores;
@@ -332,12 +371,12 @@ void config_warn_of_variables(void) {
         char own[64] = "";
         const struct setting *s = setting_find(name, strlen(name));
         if (s)
-            environment_name(s, own);
+            config_environment_name(s, own);
         known = known || strcmp(name, "config") == 0 ||
                 (s && strlen(own) == length && memcmp(own, *variable, length) == 0);
-        const char *meant = known ? NULL : s ? s->name : nearest(name);
+        const char *meant = known ? NULL : s ? s->name : setting_nearest(name);
         if (meant)
-            environment_name(setting_find(meant, strlen(meant)), own);
+            config_environment_name(setting_find(meant, strlen(meant)), own);
         if (!known)
             log_warning("the environment's %.*s is no setting, and is ignored%s%s", (int)length, *variable,
                         meant ? ": perhaps " : " (see --help)", meant ? own : "");
@@ -349,20 +388,20 @@ enum config_result config_read(struct config *config, int argc, char **argv, FIL
     const char *file = getenv("SECKILL_CONFIG");
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(out);
+            config_print_help(out);
             return CONFIG_EXIT;
         }
         if (strcmp(argv[i], "--version") == 0) {
             fprintf(out, "seckilld %s\n", SECKILL_VERSION);
             return CONFIG_EXIT;
         }
-        if (!read_flag(NULL, argv, &i, &file, error, error_size))
+        if (!config_read_flag(NULL, argv, &i, &file, error, error_size))
             return CONFIG_BAD;
     }
-    bool good = read_defaults(config, error, error_size) &&
-                (!file || read_file(config, file, error, error_size)) &&
-                read_environment(config, error, error_size);
+    bool good = config_read_defaults(config, error, error_size) &&
+                (!file || config_read_file(config, file, error, error_size)) &&
+                config_read_environment(config, error, error_size);
     for (int i = 1; good && i < argc; i++)
-        good = read_flag(config, argv, &i, &file, error, error_size);
-    return good && check(config, error, error_size) ? CONFIG_RUN : CONFIG_BAD;
+        good = config_read_flag(config, argv, &i, &file, error, error_size);
+    return good && config_check(config, error, error_size) ? CONFIG_RUN : CONFIG_BAD;
 }

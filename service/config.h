@@ -1,5 +1,5 @@
-/* The settings of the service: flags go before the environment, then the configuration file, then defaults.
- */
+/* The settings of the service. Flags win over the environment, that wins over the configuration file, and
+ * that over the defaults. */
 #ifndef SERVICE_CONFIG_H
 #define SERVICE_CONFIG_H
 
@@ -30,8 +30,8 @@ enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_BAD };
 enum config_result config_read(struct config *config, int argc, char **argv, FILE *out, char *error,
                                size_t error_size);
 
-/* Where the value of a setting comes from, so that an operator can change it: "--lock", "SECKILL_LOCK" or
- * "FILE:3: lock". */
+/* Returns where the value of a setting comes from, so that an operator can change it: "--lock",
+ * "SECKILL_LOCK" or "FILE:3: lock". */
 const char *config_origin(const struct config *config, const char *name);
 
 /* Warns of each SECKILL_ variable in the environment that is not a setting: it may be misspelt. */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "service/rfc3339.h"
 
-/* One write a line, so that lines of several threads do not mix. */
+/* Writes each line by one call, so that lines of several threads do not mix. */
 void log_write(const char *level, const char *format, ...) {
     char line[1024], now[RFC3339_SIZE];
     rfc3339_print(clock_wall_ms(&clock_system), now);

@@ -1,23 +1,24 @@
+/* Starts the service, and drains it when a signal comes. */
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/redis/url.h"
 #include "base/version.h"
-#include "service/admin_token.h"
 #include "service/log.h"
-#include "service/systemd.h"
-#include "service/worker.h"
+#include "service/service.h"
 
-enum { EXIT_USAGE = 2, POOL_THREADS = 32, POOL_QUEUE = 1024, BACKLOG = 4096 };
+enum { EXIT_USAGE = 2, POOL_QUEUE = 1024 };
 
 /* Looks up HOST:PORT or [HOST]:PORT. NULL on failure, with the reason in `error`. The caller frees it. */
 static struct addrinfo *find_address(const char *listen, char *error, size_t size) {
@@ -37,15 +38,14 @@ static struct addrinfo *find_address(const char *listen, char *error, size_t siz
     return failed ? NULL : found;
 }
 
-/* `shared`: with the other workers of this process. The first is opened alone, so that an address in use is
- * noticed. */
+/* `shared`: the other workers of this process listen on the address, too. -1 on failure, with errno. */
 static int open_socket(const struct addrinfo *address, bool shared) {
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if ((!shared || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
-        bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, HTTP_BACKLOG) == 0)
         return fd;
     int kept = errno;
     close(fd);
@@ -53,7 +53,8 @@ static int open_socket(const struct addrinfo *address, bool shared) {
     return -1;
 }
 
-/* Opens one socket for each worker. False on failure, with the reason in `error`; then none is open. */
+/* Opens one socket for each worker, after a probe that is not shared, so that an address in use is noticed.
+ * False on failure, with the reason in `error`; then none is open. */
 static bool open_sockets(const struct config *config, int *fds, char *error, size_t size) {
     struct addrinfo *address = find_address(config->listen, error, size);
     if (!address)
@@ -78,16 +79,7 @@ fail:
     return false;
 }
 
-/* True: the token was made up. */
-static bool set_admin_token(struct service *service) {
-    char *token = service->config.admin_token;
-    bool made_up = !*token;
-    if (made_up)
-        admin_token_make(token);
-    crypto_generichash(service->admin_digest, sizeof service->admin_digest, (const unsigned char *)token,
-                       strlen(token), NULL, 0);
-    return made_up;
-}
+/* ---- starting ---- */
 
 static void raise_file_limit(const struct config *config) {
     struct rlimit limit;
@@ -123,27 +115,35 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     }
     if (!background_open(&service->background, service, error, size))
         return false;
-    if (!background_start(&service->background)) {
+    bool started = loop_thread_start(&service->background.thread);
+    for (int i = 0; started && i < service->worker_count; i++)
+        started = loop_thread_start(&service->workers[i].thread);
+    if (!started)
         snprintf(error, size, "cannot start a thread");
-        return false;
-    }
-    for (int i = 0; i < service->worker_count; i++) {
-        if (!worker_start(&service->workers[i])) {
-            snprintf(error, size, "cannot start a thread");
-            return false;
-        }
-    }
-    return true;
+    return started;
 }
 
-/* See watch_crowd() in background.c. */
-static int pool_limit(void *ctx) {
-    struct service *service = ctx;
-    return clock_mono_ns(&clock_system) < atomic_load(&service->crowd_until_ns) ? 1 : POOL_THREADS;
+/* Tells systemd the state of the service, e.g. "READY=1", as sd_notify(3) does. Does nothing if systemd did
+ * not ask for it. */
+static void notify_systemd(const char *state) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = path ? strlen(path) : 0;
+    if (length < 2 || length >= sizeof address.sun_path)
+        return;
+    memcpy(address.sun_path, path, length);
+    if (*path == '@') /* the name of an abstract socket begins with a NUL */
+        address.sun_path[0] = '\0';
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+    close(fd);
 }
 
-/* Those that end the service. Threads inherit the mask: only sigwait() takes them. A terminal that is closed
- * hangs up; where that is ignored (nohup) it stays so. */
+/* Returns the signals that end the service. Threads inherit the mask, so only sigwait() takes them. SIGHUP,
+ * which the end of a terminal sends, stays ignored if it is (nohup). */
 static sigset_t block_signals(void) {
     struct sigaction hang_up;
     sigset_t ends;
@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
     store_clock_init(&service.clock, &clock_system);
     service.lock_switch = lock_switch_open(&service.config, &service.clock, error, sizeof error);
     if (!service.lock_switch) {
-        /* Not the URL, which may contain a password. */
+        /* The message leaves out the URL, which may contain a password. */
         fprintf(stderr, "seckilld: %s: %s; docs/locks.md lists all%s\n",
                 config_origin(&service.config, "lock"), error,
                 service.config.teaching ? "" : "; those for lessons need --teaching");
@@ -180,14 +180,14 @@ int main(int argc, char **argv) {
     }
     service.worker_count = service.config.workers;
     service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
-    service.pool = pool_open(POOL_THREADS, POOL_QUEUE, pool_limit, &service);
+    service.pool = pool_open(BACKGROUND_POOL_THREADS, POOL_QUEUE, background_pool_limit, &service);
     if (sodium_init() < 0 || !service.workers || !service.pool) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
-    store_health_open(&service.health);
+    store_health_init(&service.health);
     raise_file_limit(&service.config);
-    bool made_up = set_admin_token(&service);
+    bool made_up = admin_token_init(&service);
     if (!start_workers(&service, error, sizeof error)) {
         log_error("cannot start: %s", error);
         return EXIT_FAILURE;
@@ -196,23 +196,22 @@ int main(int argc, char **argv) {
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     say_hello(&service.config);
-    notify_manager("READY=1");
+    notify_systemd("READY=1");
 
     int signal_number = 0;
     sigwait(&ends, &signal_number);
     log_info("%s: draining", strsignal(signal_number));
-    notify_manager("STOPPING=1");
+    notify_systemd("STOPPING=1");
     atomic_store(&service.draining, true);
     for (int i = 0; i < service.worker_count; i++)
-        worker_drain(&service.workers[i]);
-    background_drain(&service.background);
+        loop_thread_drain(&service.workers[i].thread);
+    loop_thread_drain(&service.background.thread);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second signal ends the process at once */
     for (int i = 0; i < service.worker_count; i++)
-        worker_join(&service.workers[i]);
-    background_join(&service.background);
+        loop_thread_join(&service.workers[i].thread);
+    loop_thread_join(&service.background.thread);
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);
-    store_health_close(&service.health);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

@@ -8,7 +8,7 @@
 #define YEAR_10000_MS 253402300800000
 
 /* Reads exactly `digits` digits and the characters that must follow them. */
-static bool read_part(const char **at, int digits, int low, int high, char then, int *out) {
+static bool rfc3339_read_part(const char **at, int digits, int low, int high, char then, int *out) {
     int value = 0;
     for (int i = 0; i < digits; i++) {
         if (!isdigit((unsigned char)(*at)[i]))
@@ -22,14 +22,14 @@ static bool read_part(const char **at, int digits, int low, int high, char then,
     return true;
 }
 
-static bool read_offset(const char **at, int *seconds) {
+static bool rfc3339_read_offset(const char **at, int *seconds) {
     char sign = *(*at)++;
     int hours, minutes;
     *seconds = 0;
     if (sign == 'Z' || sign == 'z')
         return true;
-    if ((sign != '+' && sign != '-') || !read_part(at, 2, 0, 23, ':', &hours) ||
-        !read_part(at, 2, 0, 59, '\0', &minutes))
+    if ((sign != '+' && sign != '-') || !rfc3339_read_part(at, 2, 0, 23, ':', &hours) ||
+        !rfc3339_read_part(at, 2, 0, 59, '\0', &minutes))
         return false;
     *seconds = (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
     return true;
@@ -38,12 +38,13 @@ static bool read_offset(const char **at, int *seconds) {
 bool rfc3339_read(const char *text, int64_t *ms) {
     const char *at = text;
     int year, month, day, hour, minute, second, fraction = 0, offset;
-    if (!read_part(&at, 4, 1970, 9999, '-', &year) || !read_part(&at, 2, 1, 12, '-', &month) ||
-        !read_part(&at, 2, 1, 31, '\0', &day) || (*at != 'T' && *at != 't'))
+    if (!rfc3339_read_part(&at, 4, 1970, 9999, '-', &year) ||
+        !rfc3339_read_part(&at, 2, 1, 12, '-', &month) || !rfc3339_read_part(&at, 2, 1, 31, '\0', &day) ||
+        (*at != 'T' && *at != 't'))
         return false;
     at++;
-    if (!read_part(&at, 2, 0, 23, ':', &hour) || !read_part(&at, 2, 0, 59, ':', &minute) ||
-        !read_part(&at, 2, 0, 59, '\0', &second))
+    if (!rfc3339_read_part(&at, 2, 0, 23, ':', &hour) || !rfc3339_read_part(&at, 2, 0, 59, ':', &minute) ||
+        !rfc3339_read_part(&at, 2, 0, 59, '\0', &second))
         return false;
     if (*at == '.') {
         if (!isdigit((unsigned char)*++at))
@@ -51,7 +52,7 @@ bool rfc3339_read(const char *text, int64_t *ms) {
         for (int scale = 100; isdigit((unsigned char)*at); at++, scale /= 10)
             fraction += (*at - '0') * scale;
     }
-    if (*at == '\0' || !read_offset(&at, &offset) || *at)
+    if (*at == '\0' || !rfc3339_read_offset(&at, &offset) || *at)
         return false;
     struct tm parts = {.tm_year = year - 1900,
                        .tm_mon = month - 1,

@@ -14,7 +14,8 @@ MODULES = {
     'lock/libetcd': ['base'],
     'lock': ['base', 'lock/libetcd'],
     'lock/bench': ['base', 'lock'],
-    'service': ['base', 'inventory', 'lock'],
+    'service': 'rfc3339 log config http background/blocking_pool.h background/store_clock.h background/lock_switch.h service.h failpoint_hook '
+               'metrics loop_thread background admin_token api worker main',
     'loadtest': ['base'],
     'loadtest/lab': ['base', 'lock', 'lock/libetcd'],
 }
@@ -26,11 +27,10 @@ ORDER = {
     'base': '* redis servers',
     'inventory': 'inventory.h transactions.h lock_epoch.h model store purchases strategies transactions layers inventory',
     'lock': 'lock.h core redis redlock etcd zookeeper lessons open',
-    'lock/libetcd': 'etcd.h wire transport *',
+    'lock/libetcd': 'etcd.h *',
     'lock/bench': '*',
-    'service': 'rfc3339 log spelling systemd failpoint config http background/blocking_pool.h background/lock_name.h background/store_clock.h '
-               'background/lock_switch.h background/mailbox.h metrics background/background.h background/store_health.h service.h worker.h '
-               'service background api worker admin_token main',
+    'service': 'rfc3339 log config http background/blocking_pool.h background/store_clock.h background/lock_switch.h service.h failpoint_hook '
+               'metrics loop_thread background admin_token api worker main',
     'loadtest/lab': 'events judge draw stage scenarios play lesson_report commands.h run_command render_command serve main',
     'loadtest': 'options progress plan http judge report load main',
 }

@@ -1,5 +1,5 @@
 /* A seckilld that is killed or stopped on the way of a basket or transfer; it has this file in place of
- * service/failpoint.c. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
+ * service/failpoint_hook.c. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
  * number, counted from 0. Each step is written to standard error. */
 #include <signal.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/failpoint.h"
+#include "service/service.h"
 
 static void at_failpoint(void *ctx, const char *step) {
     static atomic_int count;

@@ -1,34 +1,31 @@
-/* /v1/items: create, read, restock, audit. */
+/* /v1/items: create, read, restock, audit; and /v1/audit. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/answers.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
+#include "service/api/http_api.h"
 
-/* Checks the name in the path; if it cannot be one, answers and returns false. */
-static bool check_name(struct http_request *request, const char *name) {
+/* Checks the name in the path. If it is not valid, answers and returns false. */
+static bool item_check_name(struct http_request *request, const char *name) {
     if (inventory_name_valid(name, strlen(name)))
         return true;
     problem_answer_field(request, "item", "must be 1 to 64 of A-Z a-z 0-9 . _ -");
     return false;
 }
 
-static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+static void item_on_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct http_request *request = ctx;
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_item(body, item), NULL);
     else
-        answer_status(request, status);
+        problem_answer_status(request, status);
 }
 
 void items_get(struct worker *worker, struct http_request *request, const char *name) {
-    if (check_name(request, name))
-        inventory_item_get(worker->inventory, name, on_item, request);
+    if (item_check_name(request, name))
+        inventory_item_get(worker->thread.inventory, name, item_on_read, request);
 }
 
 /* ---- put ---- */
@@ -36,57 +33,49 @@ void items_get(struct worker *worker, struct http_request *request, const char *
 struct put {
     struct inventory_item item;
     struct http_request *request;
-    int status;
+    int status; /* 201: it was put on sale; 200: it was on sale on the same terms; 409: on others */
 };
 
 _Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
-/* Answers with the item as it is now, with restocks and sales if it existed before. */
-static void on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+/* Answers with the item as it is now, with restocks and sales if it existed before; or with the terms that
+ * differ.
+ */
+static void item_on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct put *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
     snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
-    if (status == INVENTORY_OK)
+    if (status != INVENTORY_OK)
+        problem_answer_status(put->request, put->status == 409 ? INVENTORY_EXISTS : status);
+    else if (put->status == 409)
+        problem_answer_exists(put->request, item, &put->item);
+    else
         http_answer(put->request, put->status, "application/json", body, codec_write_item(body, item),
                     (const char *const[]){"Location", location, NULL});
-    else
-        answer_status(put->request, status);
 }
 
-static void on_put_refused(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct put *put = ctx;
-    if (status == INVENTORY_OK)
-        answer_exists(put->request, item, &put->item);
-    else
-        answer_status(put->request, INVENTORY_EXISTS);
-}
-
-static void on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+static void item_on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
-    struct worker *worker = put->request->ctx;
-    if (status == INVENTORY_EXISTS && worker->inventory) {
-        inventory_item_get(worker->inventory, put->item.item, on_put_refused, put);
-        return;
-    }
-    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        answer_status(put->request, status);
-        return;
-    }
-    put->status = status == INVENTORY_OK ? 201 : 200;
-    inventory_item_get(worker->inventory, put->item.item, on_put_read, put);
+    struct inventory *inventory = ((struct worker *)put->request->ctx)->thread.inventory;
+    put->status = status == INVENTORY_OK ? 201 : status == INVENTORY_REPLAYED ? 200 : 409;
+    if (inventory && (put->status != 409 || status == INVENTORY_EXISTS))
+        inventory_item_get(inventory, put->item.item, item_on_put_read, put);
+    else
+        problem_answer_status(put->request, status);
 }
 
 void items_put(struct worker *worker, struct http_request *request, const char *name) {
     struct put *put = request->context;
     struct codec_error error;
-    if (!check_name(request, name))
+    if (!item_check_name(request, name))
         return;
     memset(put, 0, sizeof *put);
     put->request = request;
     snprintf(put->item.item, sizeof put->item.item, "%s", name);
-    if (codec_read_item(request->body, request->length, worker->service->config.strategy, &put->item, &error))
-        inventory_item_create(worker->inventory, &put->item, on_put, put);
+    if (codec_read_item(request->body, request->length, worker->thread.service->config.strategy, &put->item,
+                        &error))
+        inventory_item_create(worker->thread.inventory, &put->item, item_on_put, put);
     else
         problem_answer_field(request, error.field, error.detail);
 }
@@ -98,7 +87,7 @@ struct restock {
     char item[INVENTORY_NAME_MAX + 1];
 };
 
-static void on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
+static void item_on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
     struct restock *restock = ctx;
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_TOO_MANY) {
@@ -108,7 +97,7 @@ static void on_restock(void *ctx, enum inventory_status status, const struct inv
         return;
     }
     if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
-        answer_status(restock->request, status);
+        problem_answer_status(restock->request, status);
         return;
     }
     size_t length = codec_write_restock(body, restock->item, done);
@@ -123,7 +112,7 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    if (!check_name(request, name) || !read_idempotency_key(request, &key))
+    if (!item_check_name(request, name) || !idempotency_key_read(request, &key))
         return;
     if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
         problem_answer_field(request, error.field, error.detail);
@@ -132,15 +121,15 @@ void items_restock(struct worker *worker, struct http_request *request, const ch
     restock->request = request;
     snprintf(restock->item, sizeof restock->item, "%s", name);
     inventory_key_digest("", key.text, key.length, digest);
-    inventory_item_restock(worker->inventory, name, digest, quantity, on_restock, restock);
+    inventory_item_restock(worker->thread.inventory, name, digest, quantity, item_on_restock, restock);
 }
 
-/* ---- audits: read by the background thread, off the purchase path ---- */
+/* ---- audits: the background thread reads them, off the purchase path ---- */
 
 struct audit {
     struct http_request *request;
     struct worker *worker;
-    struct mailbox_post post;
+    struct loop_post post;
     enum inventory_status status;
     bool of_all;
     union {
@@ -152,11 +141,11 @@ struct audit {
 
 _Static_assert(sizeof(struct audit) <= HTTP_CONTEXT_SIZE, "an audit must fit into its request");
 
-static void answer_audit(struct mailbox_post *post) {
+static void audit_answer(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
     char body[CODEC_BODY_SIZE];
     if (audit->status != INVENTORY_OK) {
-        answer_status(audit->request, audit->status);
+        problem_answer_status(audit->request, audit->status);
         return;
     }
     size_t length = audit->of_all ? codec_write_audit_sum(body, &audit->told.sum)
@@ -164,53 +153,52 @@ static void answer_audit(struct mailbox_post *post) {
     http_answer(audit->request, 200, "application/json", body, length, NULL);
 }
 
-static void answer_later(struct audit *audit, enum inventory_status status) {
+static void audit_answer_on_worker(struct audit *audit, enum inventory_status status) {
     audit->status = status;
-    audit->post.run = answer_audit;
-    mailbox_put(&audit->worker->mailbox, &audit->post);
+    audit->post.run = audit_answer;
+    loop_thread_post(&audit->worker->thread, &audit->post);
 }
 
-static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
+static void audit_on_item(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
     struct audit *audit = ctx;
     if (told)
         audit->told.item = *told;
-    answer_later(audit, status);
+    audit_answer_on_worker(audit, status);
 }
 
-static void on_audit_all(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
+static void audit_on_all(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
     struct audit *audit = ctx;
     if (sum)
         audit->told.sum = *sum;
-    answer_later(audit, status);
+    audit_answer_on_worker(audit, status);
 }
 
-static void begin_audit(struct mailbox_post *post) {
+static void audit_begin(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
-    struct inventory *inventory = audit->worker->service->background.inventory;
+    struct inventory *inventory = audit->worker->thread.service->background.thread.inventory;
     if (!inventory)
-        answer_later(audit, INVENTORY_UNAVAILABLE);
+        audit_answer_on_worker(audit, INVENTORY_UNAVAILABLE);
     else if (audit->of_all)
-        inventory_audit_all(inventory, on_audit_all, audit);
+        inventory_audit_all(inventory, audit_on_all, audit);
     else
-        inventory_item_audit(inventory, audit->item, on_audit, audit);
+        inventory_item_audit(inventory, audit->item, audit_on_item, audit);
 }
 
-static void ask_background(struct worker *worker, struct http_request *request, bool of_all,
-                           const char *item) {
+static void audit_submit(struct worker *worker, struct http_request *request, bool of_all, const char *item) {
     struct audit *audit = request->context;
     audit->request = request;
     audit->worker = worker;
     audit->of_all = of_all;
     snprintf(audit->item, sizeof audit->item, "%s", item);
-    audit->post.run = begin_audit;
-    mailbox_put(&worker->service->background.mailbox, &audit->post);
+    audit->post.run = audit_begin;
+    loop_thread_post(&worker->thread.service->background.thread, &audit->post);
 }
 
 void items_audit(struct worker *worker, struct http_request *request, const char *name) {
-    if (check_name(request, name))
-        ask_background(worker, request, false, name);
+    if (item_check_name(request, name))
+        audit_submit(worker, request, false, name);
 }
 
 void items_audit_all(struct worker *worker, struct http_request *request, const char *name) {
-    ask_background(worker, request, true, name);
+    audit_submit(worker, request, true, name);
 }

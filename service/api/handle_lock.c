@@ -5,13 +5,11 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "inventory/lock_epoch.h"
-#include "service/api/answers.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
+#include "service/api/http_api.h"
 
-/* Beyond the time that old grants can last: time to open and close locks, and for heartbeats. */
+/* How long a call waits beyond the time that old grants can last: time to open and close locks, and for
+ * heartbeats. */
 static const int64_t patience_ns = 3000000000;
 
 /* A lock switch in flight: this instance opens the lock and acquires it once to see whether it can; the store
@@ -19,7 +17,7 @@ static const int64_t patience_ns = 3000000000;
 struct change {
     struct http_request *request;
     struct worker *worker;
-    struct mailbox_post post;
+    struct loop_post post;
     struct lock_switch_check check;
     struct lock_switch_wait wait;
     int64_t since_ns;
@@ -28,9 +26,9 @@ struct change {
 
 #define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct change, member)
 
-/* `since_ns` 0: the call has not waited. */
-static void answer_state(struct http_request *request, const struct lock_switch_state *state,
-                         int64_t since_ns) {
+/* `since_ns`: when the call began to wait; 0: it has not waited. */
+static void lock_answer_state(struct http_request *request, const struct lock_switch_state *state,
+                              int64_t since_ns) {
     static const char *const phases[] = {[LOCK_SWITCH_NONE] = "none",
                                          [LOCK_SWITCH_SWITCHING] = "switching",
                                          [LOCK_SWITCH_IN_FORCE] = "in-force"};
@@ -54,13 +52,13 @@ static void answer_state(struct http_request *request, const struct lock_switch_
 void locks_get(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
     struct lock_switch_state state;
-    lock_switch_read_state(worker->service->lock_switch, &state);
-    answer_state(request, &state, 0);
+    lock_switch_read_state(worker->thread.service->lock_switch, &state);
+    lock_answer_state(request, &state, 0);
 }
 
-/* ---- the switch, last step first ---- */
+/* ---- the switch, from its last step to its first ---- */
 
-static void answer_late(struct http_request *request, const struct lock_switch_state *state) {
+static void lock_answer_late(struct http_request *request, const struct lock_switch_state *state) {
     char detail[300];
     if (state->behind > 0)
         snprintf(detail, sizeof detail,
@@ -74,17 +72,17 @@ static void answer_late(struct http_request *request, const struct lock_switch_s
     problem_answer(request, PROBLEM_OVERLOADED, detail);
 }
 
-static void answer_change(struct mailbox_post *post) {
+static void change_answer(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
     struct lock_switch_state state;
-    lock_switch_read_state(change->worker->service->lock_switch, &state);
+    lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
     switch (change->wait.outcome) {
-    case LOCK_SWITCH_DONE: answer_state(change->request, &state, change->since_ns); break;
+    case LOCK_SWITCH_DONE: lock_answer_state(change->request, &state, change->since_ns); break;
     case LOCK_SWITCH_OVERTAKEN:
         problem_answer(change->request, PROBLEM_OVERLOADED,
                        "another switch came after this one; see GET /v1/lock");
         break;
-    case LOCK_SWITCH_LATE: answer_late(change->request, &state); break;
+    case LOCK_SWITCH_LATE: lock_answer_late(change->request, &state); break;
     case LOCK_SWITCH_ENDED:
         problem_answer(change->request, PROBLEM_OVERLOADED,
                        "the service is shutting down; the switch goes on without it");
@@ -92,13 +90,14 @@ static void answer_change(struct mailbox_post *post) {
     free(change);
 }
 
-static void on_waited(struct lock_switch_wait *wait) {
+static void change_on_waited(struct lock_switch_wait *wait) {
     struct change *change = CONTAINER(wait, wait);
-    change->post.run = answer_change;
-    mailbox_put(&change->worker->mailbox, &change->post);
+    change->post.run = change_answer;
+    loop_thread_post(&change->worker->thread, &change->post);
 }
 
-static void on_switched(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
+static void change_on_switched(void *ctx, enum inventory_status status,
+                               const struct inventory_lock_epoch *told) {
     struct change *change = ctx;
     if (status != INVENTORY_OK) {
         problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
@@ -109,12 +108,13 @@ static void on_switched(void *ctx, enum inventory_status status, const struct in
         return;
     }
     change->wait.epoch = told->epoch;
-    change->wait.done = on_waited;
-    lock_switch_wait(change->worker->service->lock_switch, &change->wait);
+    change->wait.done = change_on_waited;
+    lock_switch_wait(change->worker->thread.service->lock_switch, &change->wait);
 }
 
-/* The lock cannot be acquired: if the URL is bad, the client is at fault. */
-static void answer_check(struct http_request *request, const struct lock_switch_check *check, bool teaching) {
+/* Answers that the lock cannot be acquired. If the URL is bad, the client is at fault. */
+static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check,
+                              bool teaching) {
     char detail[300], error[200];
     lock_name_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
@@ -130,11 +130,11 @@ static void answer_check(struct http_request *request, const struct lock_switch_
     }
 }
 
-static void go_on(struct mailbox_post *post) {
+static void change_switch(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
-    if (change->check.status == LOCK_OK && change->worker->inventory) {
+    if (change->check.status == LOCK_OK && change->worker->thread.inventory) {
         struct lock_switch_state state;
-        lock_switch_read_state(change->worker->service->lock_switch, &state);
+        lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
         if (state.epoch == 0) { /* the first heartbeat may choose another lock */
             problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
                            "the store has not been reached yet; nothing was done");
@@ -142,20 +142,21 @@ static void go_on(struct mailbox_post *post) {
             return;
         }
         change->wait.deadline_ns = clock_now_ns() + state.patience_ms * 1000000 + patience_ns;
-        inventory_lock_epoch_switch(change->worker->inventory, change->url, on_switched, change);
+        inventory_lock_epoch_switch(change->worker->thread.inventory, change->url, change_on_switched,
+                                    change);
         return;
     }
     if (change->check.status == LOCK_OK)
         problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else
-        answer_check(change->request, &change->check, change->worker->service->config.teaching);
+        lock_answer_check(change->request, &change->check, change->worker->thread.service->config.teaching);
     free(change);
 }
 
-static void on_checked(struct lock_switch_check *check) {
+static void change_on_checked(struct lock_switch_check *check) {
     struct change *change = CONTAINER(check, check);
-    change->post.run = go_on;
-    mailbox_put(&change->worker->mailbox, &change->post);
+    change->post.run = change_switch;
+    loop_thread_post(&change->worker->thread, &change->post);
 }
 
 void locks_put(struct worker *worker, struct http_request *request, const char *name) {
@@ -175,6 +176,6 @@ void locks_put(struct worker *worker, struct http_request *request, const char *
     change->worker = worker;
     change->since_ns = clock_now_ns();
     change->check.url = change->url;
-    change->check.done = on_checked;
-    lock_switch_check(worker->service->lock_switch, &change->check);
+    change->check.done = change_on_checked;
+    lock_switch_check(worker->thread.service->lock_switch, &change->check);
 }

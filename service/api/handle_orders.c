@@ -3,30 +3,27 @@
 #include <string.h>
 
 #include "inventory/transactions.h"
-#include "service/api/answers.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
+#include "service/api/http_api.h"
 
-static void answer(struct http_request *request, enum inventory_status status,
-                   const struct inventory_order *order) {
+static void order_answer(struct http_request *request, enum inventory_status status,
+                         const struct inventory_order *order) {
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_OK)
         http_answer(request, 200, "application/json", body, codec_write_order(body, order), NULL);
     else
-        answer_status(request, status);
+        problem_answer_status(request, status);
 }
 
-/* An order that is settled with its basket. */
+/* A line of a basket, which is settled with the basket. */
 struct of_basket {
     struct inventory_transaction transaction;
     struct inventory_order order;
     struct http_request *request;
 };
 
-/* The orders of a basket that is not decided are unknown: nobody was told of them. */
-static void on_basket(struct inventory_transaction *transaction, enum inventory_status status) {
+/* The orders of a basket that is not decided yet are unknown: no client was told of them. */
+static void order_on_basket(struct inventory_transaction *transaction, enum inventory_status status) {
     struct of_basket *of_basket = (struct of_basket *)(void *)transaction;
     bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
     of_basket->order.state = transaction->state;
@@ -36,50 +33,53 @@ static void on_basket(struct inventory_transaction *transaction, enum inventory_
         status = INVENTORY_UNKNOWN_ORDER;
     else if (found)
         status = INVENTORY_OK;
-    answer(of_basket->request, status, &of_basket->order);
+    order_answer(of_basket->request, status, &of_basket->order);
     free(of_basket);
 }
 
-/* The record may be older than the journal: a basket is decided there, and then written item by item. */
-static void ask_basket(struct http_request *request, const struct inventory_order *order) {
+/* Asks the journal for the state of the basket. The record of the order may be older: a basket is decided in
+ * the journal, and then written item by item. */
+static void order_find_basket(struct http_request *request, const struct inventory_order *order) {
     struct worker *worker = request->ctx;
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);
     if (!of_basket) {
-        answer_status(request, INVENTORY_OVERLOADED);
+        problem_answer_status(request, INVENTORY_OVERLOADED);
         return;
     }
     of_basket->transaction.kind = INVENTORY_BASKET;
-    of_basket->transaction.done = on_basket;
+    of_basket->transaction.done = order_on_basket;
     of_basket->order = *order;
     of_basket->request = request;
     memcpy(of_basket->transaction.id, order->basket, sizeof of_basket->transaction.id);
-    inventory_transaction_find(worker->inventory, &of_basket->transaction);
+    inventory_transaction_find(worker->thread.inventory, &of_basket->transaction);
 }
 
-static void on_order(void *ctx, enum inventory_status status, const struct inventory_order *order) {
+static void order_on_step(void *ctx, enum inventory_status status, const struct inventory_order *order) {
     if (status == INVENTORY_OK && order->pending)
-        ask_basket(ctx, order);
+        order_find_basket(ctx, order);
     else
-        answer(ctx, status, order);
+        order_answer(ctx, status, order);
 }
 
 void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->inventory, name, INVENTORY_READ, request->arrived_ns, on_order, request);
+    inventory_order_step(worker->thread.inventory, name, INVENTORY_READ, request->arrived_ns, order_on_step,
+                         request);
 }
 
-static void settle(struct worker *worker, struct http_request *request, const char *name,
-                   enum inventory_step step) {
+static void order_settle(struct worker *worker, struct http_request *request, const char *name,
+                         enum inventory_step step) {
     struct codec_error error;
     if (codec_read_nothing(request->body, request->length, &error))
-        inventory_order_step(worker->inventory, name, step, request->arrived_ns, on_order, request);
+        inventory_order_step(worker->thread.inventory, name, step, request->arrived_ns, order_on_step,
+                             request);
     else
         problem_answer_field(request, error.field, error.detail);
 }
 
 void orders_confirm(struct worker *worker, struct http_request *request, const char *name) {
-    settle(worker, request, name, INVENTORY_CONFIRM);
+    order_settle(worker, request, name, INVENTORY_CONFIRM);
 }
 
 void orders_cancel(struct worker *worker, struct http_request *request, const char *name) {
-    settle(worker, request, name, INVENTORY_CANCEL);
+    order_settle(worker, request, name, INVENTORY_CANCEL);
 }

@@ -1,36 +1,27 @@
 /* POST /v1/purchases. */
-#include <semaphore.h>
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/answers.h"
 #include "service/api/codec.h"
-#include "service/api/handlers.h"
-#include "service/api/plain_purchase.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
+#include "service/api/http_api.h"
 
-/* A purchase in flight; lives in its request.
- *
- * Strategy `locked` takes three more steps, since a lock may block and the loop must not: a thread of the
- * pool acquires the lock, has the worker sell, waits for that, releases the lock, and has the worker answer.
- * If the process is paused until the lock is lost, it cannot know; the fencing token tells the inventory. */
-struct call {
+/* A purchase in flight; lives in its request. Strategy `locked` sells it by a locked job. If the process is
+ * paused until the lock is lost, it cannot know; the fencing token tells the inventory. */
+struct purchase_call {
     struct inventory_purchase purchase;
     struct http_request *request;
     struct worker *worker;
-    struct pool_job job;
-    struct mailbox_post post;
+    struct locked_job job;
     enum inventory_status status;
-    enum lock_status locked; /* the outcome, if the lock was not acquired */
-    sem_t sold;
 };
 
-_Static_assert(sizeof(struct call) <= HTTP_CONTEXT_SIZE, "a purchase must fit into its request");
+_Static_assert(sizeof(struct purchase_call) <= HTTP_CONTEXT_SIZE, "a purchase must fit into its request");
 
-#define CONTAINER(pointer, member) CONTAINER_OF(pointer, struct call, member)
+#define CALL_OF(pointer, member) CONTAINER_OF(pointer, struct purchase_call, member)
 
-static void answer_order(struct call *call, bool replayed) {
+/* ---- answers ---- */
+
+static void purchase_answer_order(struct purchase_call *call, bool replayed) {
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
     size_t length = codec_write_order(body, &call->purchase.order);
     stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
@@ -42,138 +33,113 @@ static void answer_order(struct call *call, bool replayed) {
     http_answer(call->request, 201, "application/json", body, length, headers);
 }
 
-static void count(struct call *call, enum inventory_status status) {
-    struct metrics *metrics = &call->worker->metrics;
-    bool good = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
-    metric_add(&metrics->purchases[metrics_outcome(status, call->locked)], 1);
+static void purchase_count(struct purchase_call *call) {
+    struct metrics *metrics = &call->worker->thread.metrics;
+    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
+    metric_add(&metrics->purchases[metrics_outcome(call->status, call->job.locked)], 1);
     metrics_time(good ? &metrics->sold : &metrics->rejected,
                  (int64_t)uv_hrtime() - call->request->arrived_ns);
 }
 
-static void on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct call *call = ctx;
-    count(call, call->status);
-    answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
+static void purchase_on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+    struct purchase_call *call = ctx;
+    purchase_count(call);
+    problem_answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
 }
 
-/* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
- * for the answer. */
-static void answer_by_terms(struct call *call, enum inventory_status status) {
-    struct inventory *inventory = call->worker->inventory;
+static void purchase_answer(struct purchase_call *call, enum inventory_status status) {
     call->status = status;
-    if (inventory)
-        inventory_item_get(inventory, call->purchase.item, on_terms, call);
-    else
-        on_terms(call, INVENTORY_UNAVAILABLE, NULL);
-}
-
-static void answer(struct call *call, enum inventory_status status) {
-    bool by_terms = answer_is_of_terms(status);
-    if (!by_terms)
-        count(call, status);
+    if (problem_is_of_terms(status)) {
+        /* The script that refuses does not return the terms of the item, which a sale does not need. So they
+         * are read for the answer. */
+        if (call->worker->thread.inventory)
+            inventory_item_get(call->worker->thread.inventory, call->purchase.item, purchase_on_terms, call);
+        else
+            purchase_on_terms(call, INVENTORY_UNAVAILABLE, NULL);
+        return;
+    }
+    purchase_count(call);
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
-        answer_order(call, status == INVENTORY_REPLAYED);
-    else if (call->locked != LOCK_OK)
-        answer_lock(call->request, call->locked);
+        purchase_answer_order(call, status == INVENTORY_REPLAYED);
+    else if (call->job.locked != LOCK_OK)
+        problem_answer_lock(call->request, call->job.locked);
     else if (status == INVENTORY_SOLD_OUT)
-        answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
-    else if (by_terms)
-        answer_by_terms(call, status);
+        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
     else
-        answer_status(call->request, status);
+        problem_answer_status(call->request, status);
 }
 
 /* ---- under a lock ---- */
 
-static void answer_on_worker(struct mailbox_post *post) {
-    struct call *call = CONTAINER(post, post);
-    sem_destroy(&call->sold);
-    answer(call, call->status);
+static const char *purchase_item(const struct locked_job *job, size_t i) {
+    (void)i;
+    return CALL_OF(job, job)->purchase.item;
 }
 
-static void on_sold_locked(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct call *call = CONTAINER(purchase, purchase);
+static void purchase_on_done_locked(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct purchase_call *call = CALL_OF(purchase, purchase);
     call->status = status;
-    sem_post(&call->sold);
+    locked_job_done(&call->job);
 }
 
-static void sell_on_worker(struct mailbox_post *post) {
-    struct call *call = CONTAINER(post, post);
+static void purchase_work(struct locked_job *job) {
+    struct purchase_call *call = CALL_OF(job, job);
     struct inventory_purchase *purchase = &call->purchase;
+    purchase->token = (struct inventory_fencing_token){.epoch = job->use.epoch, .fence = job->grants->fence};
     purchase->locked = true;
-    purchase->done = on_sold_locked;
-    if (call->worker->inventory)
-        inventory_purchase_begin(call->worker->inventory, purchase);
+    purchase->done = purchase_on_done_locked;
+    if (call->worker->thread.inventory)
+        inventory_purchase_begin(call->worker->thread.inventory, purchase);
     else
-        on_sold_locked(purchase, INVENTORY_UNAVAILABLE);
+        purchase_on_done_locked(purchase, INVENTORY_UNAVAILABLE);
 }
 
-static void sell_holding(struct call *call, const struct lock_switch_use *use,
-                         const struct lock_grant *grant) {
-    call->purchase.token = (struct inventory_fencing_token){.epoch = use->epoch, .fence = grant->fence};
-    call->post.run = sell_on_worker;
-    mailbox_put(&call->worker->mailbox, &call->post);
-    while (sem_wait(&call->sold) != 0)
-        continue;
+static void purchase_end(struct locked_job *job) {
+    struct purchase_call *call = CALL_OF(job, job);
+    purchase_answer(call, call->status);
 }
 
-static void sell_under_lock(struct pool_job *job) {
-    struct call *call = CONTAINER(job, job);
-    struct service *service = call->worker->service;
-    int64_t deadline_ns = job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
-    char key[LOCK_KEY_SIZE];
-    const char *keys[] = {key};
-    struct lock_switch_use use;
-    struct lock_grant grant;
-    item_lock_key(key, call->purchase.item);
-    call->status = INVENTORY_OVERLOADED;
-    call->locked = lock_switch_acquire(service->lock_switch, keys, 1, deadline_ns, &use, &grant);
-    if (call->locked == LOCK_OK) {
-        sell_holding(call, &use, &grant);
-        lock_switch_release(service->lock_switch, &use, &grant, 1);
-    }
-    call->post.run = answer_on_worker;
-    mailbox_put(&call->worker->mailbox, &call->post);
-}
+/* ---- the call ---- */
 
-/* ---- */
-
-static void on_done(struct inventory_purchase *purchase, enum inventory_status status) {
-    struct call *call = CONTAINER(purchase, purchase);
+static void purchase_on_done(struct inventory_purchase *purchase, enum inventory_status status) {
+    struct purchase_call *call = CALL_OF(purchase, purchase);
     if (status == INVENTORY_WANTS_LOCK) {
-        call->job.run = sell_under_lock;
-        sem_init(&call->sold, 0, 0);
-        if (pool_submit(call->worker->service->pool, &call->job))
+        call->job.at = &call->worker->thread;
+        call->job.worker = call->worker;
+        call->job.count = 1;
+        call->job.item = purchase_item;
+        call->job.work = purchase_work;
+        call->job.end = purchase_end;
+        status = call->status = INVENTORY_OVERLOADED;
+        if (locked_job_submit(&call->job))
             return;
-        sem_destroy(&call->sold);
-        status = INVENTORY_OVERLOADED;
     }
-    answer(call, status);
+    purchase_answer(call, status);
 }
 
 void purchases_post(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct call *call = request->context;
+    struct purchase_call *call = request->context;
     struct inventory_purchase *purchase = &call->purchase;
     struct codec_purchase wanted;
     struct codec_error error;
     struct idempotency_key key;
-    if (!read_idempotency_key(request, &key))
+    if (!idempotency_key_read(request, &key))
         return;
-    if (!plain_read_purchase(request->body, request->length, &wanted) &&
+    if (!codec_read_plain_purchase(request->body, request->length, &wanted) &&
         !codec_read_purchase(request->body, request->length, &wanted, &error)) {
         problem_answer_field(request, error.field, error.detail);
         return;
     }
     call->request = request;
     call->worker = worker;
-    call->locked = LOCK_OK;
+    call->job.locked = LOCK_OK;
     memcpy(purchase->item, wanted.item, sizeof purchase->item);
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     inventory_key_digest(purchase->user, key.text, key.length, purchase->digest);
     purchase->quantity = wanted.quantity;
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
-    purchase->done = on_done;
-    inventory_purchase_begin(worker->inventory, purchase);
+    purchase->done = purchase_on_done;
+    inventory_purchase_begin(worker->thread.inventory, purchase);
 }

@@ -1,12 +1,41 @@
-#include <sodium.h>
+/* The routes: which handler answers a method and a path, and who may call it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "service/api/answers.h"
-#include "service/api/handlers.h"
-#include "service/api/problem.h"
-#include "service/worker.h"
+#include "openapi.json.h"
+#include "service/api/http_api.h"
+
+/* ---- the calls of operators that have no file of their own: /livez, /metrics and /openapi.json ---- */
+
+static void livez_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    static const char body[] = "{\"status\":\"ok\"}";
+    http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
+}
+
+static void metrics_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)name;
+    const struct service *service = worker->thread.service;
+    struct lock_switch_metrics lock_switch;
+    struct pool_metrics pool;
+    size_t length = 0;
+    lock_switch_read_metrics(service->lock_switch, &lock_switch);
+    pool_read_metrics(service->pool, &pool);
+    char *text = metrics_print(service, &pool, &lock_switch, &length);
+    http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
+                length, NULL);
+    free(text);
+}
+
+static void openapi_get(struct worker *worker, struct http_request *request, const char *name) {
+    (void)worker;
+    (void)name;
+    http_answer(request, 200, "application/json", openapi_json, sizeof openapi_json - 1, NULL);
+}
+
+/* ---- the routes ---- */
 
 static const struct route {
     const char *method, *path;
@@ -29,14 +58,14 @@ static const struct route {
     {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME},
     {"PUT", "/v1/lock", locks_put, ADMIN},
     {"GET", "/v1/lock", locks_get, ADMIN},
-    {"GET", "/livez", operations_live, ANYBODY},
-    {"GET", "/readyz", operations_ready, ANYBODY},
-    {"GET", "/metrics", operations_metrics, ANYBODY},
-    {"GET", "/openapi.json", operations_openapi, ANYBODY},
+    {"GET", "/livez", livez_get, ANYBODY},
+    {"GET", "/readyz", readyz_get, ANYBODY},
+    {"GET", "/metrics", metrics_get, ANYBODY},
+    {"GET", "/openapi.json", openapi_get, ANYBODY},
 };
 
 /* Compares a path with that of a route, and copies the segment at the *. */
-static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_MAX]) {
+static bool route_matches(const char *pattern, const char *path, char name[HTTP_PATH_MAX]) {
     name[0] = '\0';
     const char *star = strchr(pattern, '*');
     if (!star)
@@ -52,21 +81,7 @@ static bool matches(const char *pattern, const char *path, char name[HTTP_PATH_M
     return true;
 }
 
-/* Compares digests, which have the same length for any token, in constant time. */
-static bool is_admin(const struct service *service, const struct http_request *request) {
-    static const char scheme[] = "Bearer ";
-    const char *header;
-    size_t length, before = sizeof scheme - 1;
-    if (http_request_header(request, "Authorization", &header, &length) != 1 || length < before ||
-        strncasecmp(header, scheme, before) != 0)
-        return false;
-    unsigned char digest[sizeof service->admin_digest];
-    crypto_generichash(digest, sizeof digest, (const unsigned char *)header + before, length - before, NULL,
-                       0);
-    return sodium_memcmp(digest, service->admin_digest, sizeof digest) == 0;
-}
-
-static bool method_is(const struct route *route, const char *method) {
+static bool route_has_method(const struct route *route, const char *method) {
     return strcmp(route->method, method) == 0 ||
            (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
 }
@@ -77,15 +92,15 @@ void routes_handle(void *ctx, struct http_request *request) {
     char name[HTTP_PATH_MAX], allow[64] = "";
     const struct route *found = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
-        if (!matches(routes[i].path, path, name))
+        if (!route_matches(routes[i].path, path, name))
             continue;
-        if (method_is(&routes[i], method))
+        if (route_has_method(&routes[i], method))
             found = &routes[i];
         else
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
                      routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
-    if (!worker->inventory) /* past the drain's bound */
+    if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else if (!found && allow[0])
         problem_answer_method(request, allow);
@@ -96,11 +111,11 @@ void routes_handle(void *ctx, struct http_request *request) {
     else if (request->encoded)
         problem_answer(request, PROBLEM_UNSUPPORTED_ENCODING,
                        "send the body as it is, without Content-Encoding");
-    else if (found->of == ADMIN && !is_admin(worker->service, request))
+    else if (found->of == ADMIN && !admin_token_is_in(worker->thread.service, request))
         problem_answer(request, PROBLEM_UNAUTHORIZED,
                        "this call needs Authorization: Bearer and the admin token");
-    else if (found->of == BY_TIME && !store_clock_is_known(&worker->service->clock))
-        answer_status(request, INVENTORY_UNAVAILABLE);
+    else if (found->of == BY_TIME && !store_clock_is_known(&worker->thread.service->clock))
+        problem_answer_status(request, INVENTORY_UNAVAILABLE);
     else
         found->fn(worker, request, name);
 }

@@ -1,12 +1,17 @@
-#include "service/background/blocking_pool.h"
-
+/* The pool of threads for jobs that block, and locked jobs: what is done under the locks of items, without a
+ * loop waiting for a lock. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/container.h"
+#include "inventory/transactions.h"
+#include "service/service.h"
 
 enum { REST_TIMES = 7, REST_MOST_NS = 100000000, ASK_AGAIN_NS = 100000000 };
+
+/* ---- the pool ---- */
 
 struct pool {
     pthread_mutex_t mutex;
@@ -20,20 +25,20 @@ struct pool {
     pthread_t ids[];
 };
 
-/* The limit is polled: no one tells when it changes. */
-static void wait_for_room(struct pool *pool) {
+/* Polls the limit: nobody reports when it changes. */
+static void pool_wait_for_room(struct pool *pool) {
     int64_t until_ns = clock_now_ns() + ASK_AGAIN_NS;
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
 }
 
-/* With the mutex held: the next job, as soon as one may run; NULL: the pool is closed. */
-static struct pool_job *next_job(struct pool *pool) {
+/* With the mutex held: waits until a job may run, and takes it. NULL: the pool is closed. */
+static struct pool_job *pool_next_job(struct pool *pool) {
     struct pool_job *job;
     while ((job = STAILQ_FIRST(&pool->jobs)) ? pool->running > 0 && pool->running >= pool->limit(pool->ctx)
                                              : !pool->closing) {
         if (job)
-            wait_for_room(pool);
+            pool_wait_for_room(pool);
         else
             pthread_cond_wait(&pool->work, &pool->mutex);
     }
@@ -46,22 +51,22 @@ static struct pool_job *next_job(struct pool *pool) {
     return job;
 }
 
-static void rest(int64_t ns) {
+static void pool_rest(int64_t ns) {
     struct timespec time = {.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS};
     nanosleep(&time, NULL);
 }
 
-static void *serve(void *arg) {
+static void *pool_serve(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->mutex);
-    for (struct pool_job *job; (job = next_job(pool));) {
+    for (struct pool_job *job; (job = pool_next_job(pool));) {
         pool->running++;
         pthread_mutex_unlock(&pool->mutex);
         int64_t since_ns = clock_now_ns();
         job->run(job);
         int64_t took_ns = clock_now_ns() - since_ns;
         if (pool->limit(pool->ctx) < pool->threads)
-            rest(took_ns * REST_TIMES);
+            pool_rest(took_ns * REST_TIMES);
         pthread_mutex_lock(&pool->mutex);
         pool->running--;
         /* The limit may have risen: more than one thread may go on. */
@@ -83,7 +88,7 @@ struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (; pool->threads < threads; pool->threads++) {
-        if (pthread_create(&pool->ids[pool->threads], NULL, serve, pool) != 0) {
+        if (pthread_create(&pool->ids[pool->threads], NULL, pool_serve, pool) != 0) {
             pool_close(pool);
             return NULL;
         }
@@ -124,4 +129,64 @@ void pool_close(struct pool *pool) {
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
+}
+
+/* ---- locked jobs ---- */
+
+static void locked_job_at_failpoint(const char *step) {
+    if (service_at_failpoint)
+        service_at_failpoint(NULL, step);
+}
+
+static void locked_job_on_work(struct loop_post *post) {
+    struct locked_job *job = CONTAINER_OF(post, struct locked_job, post);
+    job->work(job);
+}
+
+static void locked_job_on_end(struct loop_post *post) {
+    struct locked_job *job = CONTAINER_OF(post, struct locked_job, post);
+    sem_destroy(&job->done);
+    job->end(job);
+}
+
+/* On a thread of the pool. */
+static void locked_job_run(struct pool_job *pool_job) {
+    struct locked_job *job = CONTAINER_OF(pool_job, struct locked_job, pool_job);
+    struct service *service = job->worker->thread.service;
+    char names[INVENTORY_LINES_MAX][LOCK_NAME_KEY_SIZE];
+    const char *keys[INVENTORY_LINES_MAX];
+    struct lock_grant grants[INVENTORY_LINES_MAX];
+    int64_t deadline_ns = pool_job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
+    for (size_t i = 0; i < job->count; i++) {
+        lock_name_print_key(names[i], job->item(job, i));
+        keys[i] = names[i];
+    }
+    locked_job_at_failpoint("before locks");
+    job->locked = lock_switch_acquire(service->lock_switch, keys, job->count, deadline_ns, &job->use, grants);
+    if (job->locked == LOCK_OK) {
+        locked_job_at_failpoint("after locks");
+        job->grants = grants;
+        job->post.run = locked_job_on_work;
+        loop_thread_post(job->at, &job->post);
+        while (sem_wait(&job->done) != 0)
+            continue;
+        locked_job_at_failpoint("before unlock");
+        lock_switch_release(service->lock_switch, &job->use, grants, job->count);
+        locked_job_at_failpoint("after unlock");
+    }
+    job->post.run = locked_job_on_end;
+    loop_thread_post(&job->worker->thread, &job->post);
+}
+
+bool locked_job_submit(struct locked_job *job) {
+    job->pool_job.run = locked_job_run;
+    sem_init(&job->done, 0, 0);
+    bool taken = pool_submit(job->worker->thread.service->pool, &job->pool_job);
+    if (!taken)
+        sem_destroy(&job->done);
+    return taken;
+}
+
+void locked_job_done(struct locked_job *job) {
+    sem_post(&job->done);
 }

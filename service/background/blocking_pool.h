@@ -15,19 +15,23 @@ struct pool_job {
 
 struct pool;
 
-/* `limit` tells how many jobs may run at once now; one may always run. While that is less than `threads`, a
- * thread rests after a job for seven times as long as the job took, 0.1 s at most. Any thread may call
- * `limit`. NULL on failure. */
+/* Starts the threads. `limit` returns how many jobs may run at once now; one may always run. While that is
+ * less than `threads`, a thread rests after a job for seven times as long as the job took, 0.1 s at most. Any
+ * thread of the pool may call `limit`. NULL on failure. */
 struct pool *pool_open(int threads, int queue_max, int (*limit)(void *ctx), void *ctx);
-/* False: the queue is full. From any thread. */
+
+/* From any thread: queues the job. False: the queue is full. */
 bool pool_submit(struct pool *pool, struct pool_job *job);
+
 struct pool_metrics {
     int waiting; /* jobs in the queue now */
     uint64_t begun, refused;
     int64_t wait_ns; /* how long the jobs that have begun waited, in all */
 };
+
 void pool_read_metrics(struct pool *pool, struct pool_metrics *metrics);
-/* Runs the jobs in the queue, then ends the threads. */
+
+/* Runs the jobs in the queue, then ends the threads, and waits for that. NULL is fine. */
 void pool_close(struct pool *pool);
 
 #endif

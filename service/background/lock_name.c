@@ -1,11 +1,11 @@
-#include "service/background/lock_name.h"
-
-#include <stdbool.h>
+/* The names of locks: in answers, logs and metrics, and the keys of items. */
 #include <stdio.h>
 #include <string.h>
 
+#include "service/background/lock_switch.h"
+
 /* The option NAME= among the options of a URL, which begin with ?; "" if there is none. */
-static const char *find_option(const char *options, const char *name) {
+static const char *lock_name_find_option(const char *options, const char *name) {
     for (const char *at = options; at; at = strchr(at, '&')) {
         at++;
         if (strncmp(at, name, strlen(name)) == 0)
@@ -14,7 +14,7 @@ static const char *find_option(const char *options, const char *name) {
     return "";
 }
 
-/* Shows nothing that stands before the last @, wherever that is. */
+/* It shows nothing that stands before the last @, wherever that is. */
 void lock_name_print(char out[LOCK_NAME_SIZE], const char *url) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:,/_-[]?=&";
     const char *scheme_end = strchr(url, ':'), *at = strrchr(url, '@'), *options = strchr(url, '?');
@@ -29,8 +29,8 @@ void lock_name_print(char out[LOCK_NAME_SIZE], const char *url) {
     else if (at)
         address = at + 1;
     bool shows = options && !(at && at > options);
-    const char *variant = shows ? find_option(options, "variant=") : "";
-    const char *ttl = shows ? find_option(options, "ttl=") : "";
+    const char *variant = shows ? lock_name_find_option(options, "variant=") : "";
+    const char *ttl = shows ? lock_name_find_option(options, "ttl=") : "";
     int length_printed = snprintf(out, LOCK_NAME_SIZE, "%.*s%.*s", (int)length, url,
                                   (int)(end > address ? end - address : 0), address);
     size_t used = length_printed < LOCK_NAME_SIZE ? (size_t)length_printed : LOCK_NAME_SIZE - 1;
@@ -58,4 +58,8 @@ void lock_name_print_plain(char *out, size_t size, const char *text) {
         }
     }
     out[length] = '\0';
+}
+
+void lock_name_print_key(char key[LOCK_NAME_KEY_SIZE], const char *item) {
+    snprintf(key, LOCK_NAME_KEY_SIZE, "seckill:%s", item);
 }

@@ -1,27 +1,26 @@
-#include "service/background/lock_probe.h"
-
+/* Whether a lock can be reached: the thread that probes the lock in force, and one to switch to. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_switch_state.h"
+#include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
 /* All instances use the same keys, so that a lock server that keeps a counter of fences for each key keeps
  * few. No item's lock has one of these names. */
 static const char *const probe_keys[] = {"seckilld:probe", "seckilld:probe:1", "seckilld:probe:2",
                                          "seckilld:probe:4"};
-/* Of a Redis Cluster each of them is in another quarter of the slots. */
+/* In a Redis Cluster each of them is in another quarter of the slots. */
 enum { CLUSTER_KEYS = sizeof probe_keys / sizeof *probe_keys };
 
-static const int64_t idle_ns = INT64_C(10000000000), /* between two probes of a lock that is not used */
+/* Times between two probes. */
+static const int64_t idle_ns = INT64_C(10000000000), /* of a lock that is not used */
     gone_ns = 2000000000,                            /* of a lock that cannot be reached */
     gap_ns = 1000000000;                             /* at least */
 
-/* How long a probe tries. A lock with a short time to live gives each call only some 50 ms, and a store that
- * was slow once can be reached. */
+/* How long a probe tries. A lock with a short time to live gives each call only some 50 ms, but a store that
+ * is slow once counts as reachable. */
 enum { PROBE_MS = 500 };
 
 enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
@@ -33,12 +32,12 @@ enum lock_status lock_probe_open(const char *url, const struct lock_config *conf
     return LOCK_CONFIG;
 }
 
-static int count_keys(const char *url) {
+static int probe_count_keys(const char *url) {
     return strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0 ? CLUSTER_KEYS : 1;
 }
 
-/* That another has the key proves as well that the lock can be reached. */
-static enum lock_status try_key(struct lock *lock, const char *key) {
+/* LOCK_OK also if another holder has the key: that, too, proves that the lock can be reached. */
+static enum lock_status probe_key(struct lock *lock, const char *key) {
     struct lock_grant grant;
     enum lock_status status = lock_acquire_for(lock, key, PROBE_MS, &grant);
     if (status == LOCK_OK)
@@ -46,17 +45,18 @@ static enum lock_status try_key(struct lock *lock, const char *key) {
     return status == LOCK_TIMEOUT ? LOCK_OK : status;
 }
 
-/* Opens a lock and acquires it once. In a cluster one master that can be reached is enough: calls for the
- * keys of one that is gone fail by themselves. On failure `error` says why. The lock stays open. */
-static enum lock_status try_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
-                                 char *error, size_t error_size) {
+/* Opens a lock and acquires it once. In a cluster one reachable master is enough: calls for the keys of a
+ * master that is gone fail by themselves. On failure `error` says why. The lock stays open; the caller closes
+ * it. */
+static enum lock_status probe_lock(const struct lock_switch *lock_switch, const char *url, struct lock **lock,
+                                   char *error, size_t error_size) {
     struct lock_config config = lock_switch->lock_config;
     config.at_point = NULL; /* a probe is not a failpoint */
     enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
-    for (int i = 0; i < count_keys(url); i++) {
-        status = try_key(*lock, probe_keys[i]);
+    for (int i = 0; i < probe_count_keys(url); i++) {
+        status = probe_key(*lock, probe_keys[i]);
         if (status == LOCK_OK)
             return LOCK_OK;
     }
@@ -66,17 +66,17 @@ static enum lock_status try_lock(const struct lock_switch *lock_switch, const ch
     return status;
 }
 
-static void check(const struct lock_switch *lock_switch, struct lock_switch_check *check) {
+static void probe_check(const struct lock_switch *lock_switch, struct lock_switch_check *check) {
     struct lock *lock = NULL;
-    check->status = try_lock(lock_switch, check->url, &lock, check->error, sizeof check->error);
+    check->status = probe_lock(lock_switch, check->url, &lock, check->error, sizeof check->error);
     check->done(check);
     lock_close(lock); /* may take seconds if its server is gone */
 }
 
 /* ---- the lock in force ---- */
 
-/* With the mutex held. */
-static void note_probe(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
+/* Takes in the outcome of a probe. With the mutex held. */
+static void probe_note(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
     bool lost = status != LOCK_OK && lock_switch->reach != LOCK_SWITCH_UNREACHABLE;
     bool regained = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
     char name[LOCK_NAME_SIZE];
@@ -93,25 +93,25 @@ static void note_probe(struct lock_switch *lock_switch, enum lock_status status,
         log_info("the lock %s can be reached again", name);
 }
 
-/* Called, and returns, with the mutex held. */
-static void probe(struct lock_switch *lock_switch) {
+/* Probes the lock in force. Called, and returns, with the mutex held. */
+static void probe_lock_in_force(struct lock_switch *lock_switch) {
     char url[CONFIG_TEXT], why[LOCK_ERROR_SIZE] = "";
     uint64_t epoch = lock_switch->lock_epoch;
     struct lock *lock = NULL;
     memcpy(url, lock_switch->told_url, sizeof url);
     pthread_mutex_unlock(&lock_switch->mutex);
-    enum lock_status status = try_lock(lock_switch, url, &lock, why, sizeof why);
+    enum lock_status status = probe_lock(lock_switch, url, &lock, why, sizeof why);
     pthread_mutex_lock(&lock_switch->mutex);
     lock_switch->probed_ns = clock_now_ns();
     if (epoch == lock_switch->lock_epoch && epoch == lock_switch->told_epoch && status != LOCK_NOMEM)
-        note_probe(lock_switch, status, why);
+        probe_note(lock_switch, status, why);
     pthread_mutex_unlock(&lock_switch->mutex);
     lock_close(lock);
     pthread_mutex_lock(&lock_switch->mutex);
 }
 
-/* When the next probe is due; with the mutex held. */
-static int64_t due_ns(const struct lock_switch *lock_switch) {
+/* Returns when the next probe is due; with the mutex held. */
+static int64_t probe_due_ns(const struct lock_switch *lock_switch) {
     if (!lock_switch->lock || lock_switch->lock_epoch != lock_switch->told_epoch)
         return INT64_MAX;
     int64_t earliest_ns = lock_switch->probed_ns + gap_ns;
@@ -125,7 +125,7 @@ void lock_probe_now(struct lock_switch *lock_switch) {
 
 void lock_probe_note_answer(struct lock_switch *lock_switch, bool answered) {
     if (answered && lock_switch->reach == LOCK_SWITCH_REACHABLE)
-        lock_switch->probe_ns = clock_now_ns() + idle_ns; /* it tells as much */
+        lock_switch->probe_ns = clock_now_ns() + idle_ns; /* an answer proves as much as a probe */
     else if (answered == (lock_switch->reach == LOCK_SWITCH_UNREACHABLE) &&
              lock_switch->probe_ns > clock_now_ns())
         lock_probe_now(lock_switch);
@@ -136,14 +136,14 @@ void *lock_probe_run(void *arg) {
     pthread_mutex_lock(&lock_switch->mutex);
     while (!lock_switch->stop || lock_switch->checks) {
         struct lock_switch_check *first = lock_switch->checks;
-        int64_t at_ns = due_ns(lock_switch);
+        int64_t at_ns = probe_due_ns(lock_switch);
         if (first) {
             lock_switch->checks = first->next;
             pthread_mutex_unlock(&lock_switch->mutex);
-            check(lock_switch, first);
+            probe_check(lock_switch, first);
             pthread_mutex_lock(&lock_switch->mutex);
         } else if (clock_now_ns() >= at_ns) {
-            probe(lock_switch);
+            probe_lock_in_force(lock_switch);
         } else if (at_ns == INT64_MAX) {
             pthread_cond_wait(&lock_switch->probe_wanted, &lock_switch->mutex);
         } else {

@@ -1,4 +1,4 @@
-/* The lock in force: its users, and the thread that changes it. */
+/* The lock in force: its grants, its state, and the thread that changes it. */
 #include "service/background/lock_switch.h"
 
 #include <stdio.h>
@@ -9,16 +9,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_probe.h"
-#include "service/background/lock_switch_state.h"
-#include "service/failpoint.h"
+#include "service/background/lock_switch_internal.h"
 #include "service/log.h"
+#include "service/service.h"
 
 enum {
-    SLACK_MS = 1000,  /* of the quiet time: for heartbeats that are not rewritten, and for clocks of different
-                         speed */
-    RENEWED_TTLS = 4, /* of a lock that renews its grants, see lock.h */
+    SLACK_MS = 1000, /* added to the quiet time for heartbeats that the store does not rewrite, and for clocks
+                        of different speed */
+    RENEWED_TTLS = 4, /* a lock that renews can hold a grant for so many times to live, see lock.h */
 };
 
 bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t at_ns) {
@@ -40,11 +38,12 @@ int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch) {
     return ms;
 }
 
-/* ---- users ---- */
+/* ---- grants: their holders are the users of the lock ---- */
 
-/* LOCK_OK: the caller is a user of the lock in force. Otherwise as lock_switch_acquire(). */
-static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_ns,
-                              struct lock_switch_use *use) {
+/* Waits for a lock to be in force. LOCK_OK: the caller is a user of it. Otherwise as lock_switch_acquire().
+ */
+static enum lock_status lock_switch_enter(struct lock_switch *lock_switch, int64_t deadline_ns,
+                                          struct lock_switch_use *use) {
     struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
     int over = 0;
     pthread_mutex_lock(&lock_switch->mutex);
@@ -66,7 +65,7 @@ static enum lock_status enter(struct lock_switch *lock_switch, int64_t deadline_
     return status;
 }
 
-static void leave(struct lock_switch *lock_switch, enum lock_status status) {
+static void lock_switch_leave(struct lock_switch *lock_switch, enum lock_status status) {
     pthread_mutex_lock(&lock_switch->mutex);
     if (status == LOCK_UNAVAILABLE || status == LOCK_UNKNOWN)
         lock_probe_note_answer(lock_switch, false);
@@ -75,9 +74,10 @@ static void leave(struct lock_switch *lock_switch, enum lock_status status) {
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
-/* A grant counts only if the other instances have heard of this one since: they wait for no more than its
- * time to live from then on. (The lock may be about to be switched: the switch waits for its users.) */
-static bool is_fresh(struct lock_switch *lock_switch) {
+/* Whether a grant that was just acquired counts. It does only if the other instances have heard of this one
+ * since: they wait for no more than its time to live from then on. (The lock may be about to be switched: the
+ * switch waits for its users.) */
+static bool lock_switch_is_fresh(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
     bool fresh = clock_now_ns() < lock_switch->fresh_until_ns;
     lock_probe_note_answer(lock_switch, true);
@@ -89,16 +89,16 @@ enum lock_status lock_switch_acquire(struct lock_switch *lock_switch, const char
                                      int64_t deadline_ns, struct lock_switch_use *use,
                                      struct lock_grant grants[]) {
     for (;;) {
-        enum lock_status status = enter(lock_switch, deadline_ns, use);
+        enum lock_status status = lock_switch_enter(lock_switch, deadline_ns, use);
         if (status != LOCK_OK)
             return status;
         /* The lock stays, and `cancel` with it, as long as there are users. */
         status = lock_acquire_all(use->lock, keys, count, deadline_ns, lock_switch->cancel, grants);
-        if (status == LOCK_OK && is_fresh(lock_switch))
+        if (status == LOCK_OK && lock_switch_is_fresh(lock_switch))
             return LOCK_OK;
         if (status == LOCK_OK)
             lock_release_all(use->lock, grants, count);
-        leave(lock_switch, status);
+        lock_switch_leave(lock_switch, status);
         if (status != LOCK_OK && status != LOCK_CANCELLED)
             return status;
     }
@@ -106,13 +106,13 @@ enum lock_status lock_switch_acquire(struct lock_switch *lock_switch, const char
 
 void lock_switch_release(struct lock_switch *lock_switch, const struct lock_switch_use *use,
                          const struct lock_grant grants[], size_t count) {
-    leave(lock_switch, lock_release_all(use->lock, grants, count));
+    lock_switch_leave(lock_switch, lock_release_all(use->lock, grants, count));
 }
 
 /* ---- state ---- */
 
-/* The lock of a newer epoch is not tried before it is open here. */
-static enum lock_switch_reach newest_reach(const struct lock_switch *lock_switch) {
+/* Whether the lock of the newest epoch can be reached. It is not probed before it is open here. */
+static enum lock_switch_reach lock_switch_newest_reach(const struct lock_switch *lock_switch) {
     return lock_switch->lock_epoch == lock_switch->told_epoch ? lock_switch->reach : LOCK_SWITCH_UNTRIED;
 }
 
@@ -129,7 +129,7 @@ void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_
                                         .instances = lock_switch->live,
                                         .behind = lock_switch->behind,
                                         .patience_ms = lock_switch_quiet_ms(lock_switch),
-                                        .reach = newest_reach(lock_switch)};
+                                        .reach = lock_switch_newest_reach(lock_switch)};
     if (state->reach == LOCK_SWITCH_UNREACHABLE)
         memcpy(state->why, lock_switch->why, sizeof state->why);
     memcpy(state->behind_id, lock_switch->behind_id, sizeof state->behind_id);
@@ -137,7 +137,7 @@ void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
-static void add_counters(struct lock_metrics *sum, const struct lock_metrics *more) {
+static void lock_switch_add_metrics(struct lock_metrics *sum, const struct lock_metrics *more) {
     sum->acquired += more->acquired;
     sum->busy += more->busy;
     sum->timeouts += more->timeouts;
@@ -153,24 +153,25 @@ static void add_counters(struct lock_metrics *sum, const struct lock_metrics *mo
 
 void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics) {
     pthread_mutex_lock(&lock_switch->mutex);
-    *metrics = (struct lock_switch_metrics){
-        .lock = lock_switch->before, .switches = lock_switch->switches, .reach = newest_reach(lock_switch)};
+    *metrics = (struct lock_switch_metrics){.lock = lock_switch->before,
+                                            .switches = lock_switch->switches,
+                                            .reach = lock_switch_newest_reach(lock_switch)};
     if (lock_switch_grants(lock_switch, clock_now_ns()))
         metrics->epoch = lock_switch->lock_epoch;
     if (lock_switch->lock) {
         struct lock_metrics now;
         lock_read_metrics(lock_switch->lock, &now);
-        add_counters(&metrics->lock, &now);
+        lock_switch_add_metrics(&metrics->lock, &now);
         metrics->lock.waiting = now.waiting;
     }
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
-/* ---- the thread ---- */
+/* ---- the thread that changes the lock ---- */
 
-/* Opens the lock of an epoch; NULL if that fails, and `error` and the log tell why. */
-static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
-                              char error[LOCK_ERROR_SIZE]) {
+/* Opens the lock of an epoch. NULL on failure: `error` and the log say why. */
+static struct lock *lock_switch_open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
+                                          char error[LOCK_ERROR_SIZE]) {
     char name[LOCK_NAME_SIZE];
     struct lock *lock = NULL;
     if (lock_probe_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
@@ -183,7 +184,7 @@ static struct lock *open_lock(struct lock_switch *lock_switch, const char *url, 
 }
 
 /* Changes from the open lock to the one in the record. Called, and returns, with the mutex held. */
-static void follow(struct lock_switch *lock_switch) {
+static void lock_switch_follow(struct lock_switch *lock_switch) {
     if (lock_switch->cancel)
         lock_cancel(lock_switch->cancel);
     while (lock_switch->users > 0)
@@ -192,7 +193,7 @@ static void follow(struct lock_switch *lock_switch) {
     struct lock_metrics counted;
     if (old) {
         lock_read_metrics(old, &counted);
-        add_counters(&lock_switch->before, &counted);
+        lock_switch_add_metrics(&lock_switch->before, &counted);
     }
     lock_switch->lock = NULL;
     lock_cancel_free(lock_switch->cancel);
@@ -204,7 +205,7 @@ static void follow(struct lock_switch *lock_switch) {
     lock_switch->clear_epoch = epoch; /* the other instances need not wait until the new lock is open */
     pthread_mutex_unlock(&lock_switch->mutex);
     struct lock_cancel *cancel = lock_cancel_new();
-    struct lock *opened = cancel ? open_lock(lock_switch, url, epoch, error) : NULL;
+    struct lock *opened = cancel ? lock_switch_open_lock(lock_switch, url, epoch, error) : NULL;
     pthread_mutex_lock(&lock_switch->mutex);
     lock_switch->lock = opened;
     lock_switch->cancel = cancel;
@@ -218,12 +219,12 @@ static void follow(struct lock_switch *lock_switch) {
     pthread_mutex_lock(&lock_switch->mutex);
 }
 
-static void *run(void *arg) {
+static void *lock_switch_run(void *arg) {
     struct lock_switch *lock_switch = arg;
     pthread_mutex_lock(&lock_switch->mutex);
     while (!lock_switch->stop) {
         if (lock_switch->told_epoch != lock_switch->lock_epoch)
-            follow(lock_switch);
+            lock_switch_follow(lock_switch);
         else
             pthread_cond_wait(&lock_switch->changed, &lock_switch->mutex);
     }
@@ -233,9 +234,9 @@ static void *run(void *arg) {
 
 /* ---- opening and closing ---- */
 
-/* People know an instance by its host and port, machines by a random number. Only characters that need no
- * escaping in JSON. */
-static void make_instance(struct lock_switch *lock_switch, const char *listen) {
+/* Makes the name of this instance: people know it by its host and port, machines by a random number. It has
+ * only characters that need no escaping in JSON. */
+static void lock_switch_make_instance(struct lock_switch *lock_switch, const char *listen) {
     char host[48] = "";
     uint64_t chance = 0;
     gethostname(host, sizeof host - 1);
@@ -250,13 +251,13 @@ static void make_instance(struct lock_switch *lock_switch, const char *listen) {
     }
 }
 
-static void at_point(void *ctx, const char *point, const char *key) {
+static void lock_switch_at_point(void *ctx, const char *point, const char *key) {
     char step[64 + LOCK_KEY_MAX];
     snprintf(step, sizeof step, "%s %s", point, key);
     service_at_failpoint(ctx, step);
 }
 
-static void end_thread(struct lock_switch *lock_switch, pthread_t thread) {
+static void lock_switch_end_thread(struct lock_switch *lock_switch, pthread_t thread) {
     pthread_mutex_lock(&lock_switch->mutex);
     lock_switch->stop = true;
     pthread_cond_broadcast(&lock_switch->changed);
@@ -272,23 +273,24 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
     snprintf(error, error_size, "out of memory or threads");
     if (!lock_switch)
         return NULL;
-    lock_switch->lock_config = (struct lock_config){.ttl_ms = config->lock_ttl_ms,
-                                                    .teaching = config->teaching,
-                                                    .at_point = service_at_failpoint ? at_point : NULL};
+    lock_switch->lock_config =
+        (struct lock_config){.ttl_ms = config->lock_ttl_ms,
+                             .teaching = config->teaching,
+                             .at_point = service_at_failpoint ? lock_switch_at_point : NULL};
     if (lock_probe_open(config->lock, &lock_switch->lock_config, &tried, error, error_size) != LOCK_OK)
         goto fail;
     lock_close(tried);
-    make_instance(lock_switch, config->listen);
+    lock_switch_make_instance(lock_switch, config->listen);
     pthread_mutex_init(&lock_switch->mutex, NULL);
     pthread_cond_init(&lock_switch->changed, NULL);
     pthread_cond_init(&lock_switch->probe_wanted, NULL);
     lock_switch->first_url = config->lock;
     lock_switch->clock = clock;
-    if (pthread_create(&lock_switch->thread, NULL, run, lock_switch) != 0)
+    if (pthread_create(&lock_switch->thread, NULL, lock_switch_run, lock_switch) != 0)
         goto fail_threads;
     if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
         return lock_switch;
-    end_thread(lock_switch, lock_switch->thread);
+    lock_switch_end_thread(lock_switch, lock_switch->thread);
 fail_threads:
     pthread_cond_destroy(&lock_switch->probe_wanted);
     pthread_cond_destroy(&lock_switch->changed);
@@ -301,8 +303,8 @@ fail:
 void lock_switch_close(struct lock_switch *lock_switch) {
     if (!lock_switch)
         return;
-    end_thread(lock_switch, lock_switch->thread);
-    end_thread(lock_switch, lock_switch->prober);
+    lock_switch_end_thread(lock_switch, lock_switch->thread);
+    lock_switch_end_thread(lock_switch, lock_switch->prober);
     lock_close(lock_switch->lock);
     lock_cancel_free(lock_switch->cancel);
     pthread_cond_destroy(&lock_switch->probe_wanted);

@@ -1,7 +1,7 @@
 /* The lock in force, and how it is switched while the service sells.
  *
  * Each write under a lock carries a fencing token, EPOCH:FENCE (inventory.h). Fences of two locks cannot be
- * compared. So all instances that sell from one store go by one lock, whose URL and epoch are in that store,
+ * compared. So all instances that sell from one store use one lock. Its URL and its epoch are in that store,
  * and a lock switch raises the epoch. Each instance sees that with its next heartbeat. It gives out no grants
  * of the old lock any more, waits until its own are released, says so with a heartbeat, and opens the new
  * lock. It gives out grants of the new lock after all other instances have said the same, or have been silent
@@ -11,13 +11,13 @@
  * An instance whose last heartbeat is 2 s old gives out no grants. That bounds how long the others wait for
  * an instance that cannot reach the store.
  *
- * Whether the lock can be reached is tried when it comes in force, when a call for it fails, every 10 s while
- * it is not used, and every 2 s while it cannot be reached. Another lock is tried before it is switched to.
- * One in a Redis Cluster can be reached if one of the masters can that have the four keys of the try: what is
- * locked at a master that is gone is refused by itself.
+ * Probes find out whether the lock can be reached: when it comes into force, when a call for it fails, every
+ * 10 s while it is not used, and every 2 s while it cannot be reached. Another lock is probed before a switch
+ * to it. A lock in a Redis Cluster counts as reachable if one of the masters that have the four keys of the
+ * probe is: calls for keys of a master that is gone fail by themselves.
  *
- * Threads: as each call says. Two threads do what blocks for long: one opens and closes locks, the other
- * tries them. */
+ * Threads: as each call says. Two threads do what blocks for long: one opens and closes locks
+ * (lock_switch.c), the other probes them (lock_probe.c). */
 #ifndef SERVICE_BACKGROUND_LOCK_SWITCH_H
 #define SERVICE_BACKGROUND_LOCK_SWITCH_H
 
@@ -27,9 +27,22 @@
 
 #include "inventory/inventory.h"
 #include "lock/lock.h"
-#include "service/background/lock_name.h"
 #include "service/background/store_clock.h"
 #include "service/config.h"
+
+/* ---- names (lock_name.c): for any thread ---- */
+
+enum { LOCK_NAME_SIZE = 256, LOCK_NAME_KEY_SIZE = INVENTORY_NAME_MAX + 16 };
+
+/* Prints SCHEME://ADDRESS[?variant=NAME][&ttl=MS] of a lock's URL, for answers, logs and metrics: never its
+ * password, and only characters that need no escaping anywhere. */
+void lock_name_print(char out[LOCK_NAME_SIZE], const char *url);
+/* Prints any text in characters that need no escaping in JSON. */
+void lock_name_print_plain(char *out, size_t size, const char *text);
+/* Prints the key under which an item is locked. */
+void lock_name_print_key(char key[LOCK_NAME_KEY_SIZE], const char *item);
+
+/* ---- opening and closing ---- */
 
 struct lock_switch;
 
@@ -50,7 +63,7 @@ struct lock_switch_use {
 
 /* Waits for a lock to be in force, and acquires all keys of it, as lock_acquire_all(). If the lock is
  * switched meanwhile, it waits for the new one. LOCK_CANCELLED: no lock was in force until the deadline, or
- * none will be (this instance cannot open it, or ends). LOCK_UNAVAILABLE: also at once, while the last try
+ * none will be (this instance cannot open it, or ends). LOCK_UNAVAILABLE: also at once, while the last probe
  * could not reach it, so that a queue does not wait for each call to fail. LOCK_TIMEOUT: also if the deadline
  * had passed before. Only after LOCK_OK are `use` and `grants` filled in. Then lock_switch_release() must
  * follow, and no other lock comes in force until it does. The grants must not be extended: the other
@@ -70,7 +83,7 @@ enum lock_switch_reach { LOCK_SWITCH_UNTRIED, LOCK_SWITCH_REACHABLE, LOCK_SWITCH
 enum { LOCK_SWITCH_INSTANCE_SIZE = 96, LOCK_SWITCH_WHY_SIZE = 256 };
 
 struct lock_switch_state {
-    enum lock_switch_phase phase; /* here. NONE: the store cannot be reached, or the lock cannot be opened */
+    enum lock_switch_phase phase; /* here. NONE: the store cannot be reached, or the lock not opened */
     uint64_t epoch;               /* the newest known; 0: the store was never reached */
     char lock[LOCK_NAME_SIZE];    /* of that epoch, as lock_name_print() writes it */
     int instances;                /* instances that live, with this one */
@@ -83,7 +96,7 @@ struct lock_switch_state {
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state);
 
-/* Counters of all locks so far, so they never go back. */
+/* The counters of all locks so far, added up, so that they never go back. */
 struct lock_switch_metrics {
     struct lock_metrics lock;
     uint64_t epoch; /* in force here; 0: none */
@@ -95,7 +108,7 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
 
 /* ---- switching: from any thread ---- */
 
-/* Lives in the caller's data until `done`, which a thread of the lock switch calls. */
+/* Lives in the caller's data until a thread of the lock switch calls `done`. */
 struct lock_switch_check {
     struct lock_switch_check *next;
     const char *url;
@@ -104,17 +117,17 @@ struct lock_switch_check {
     void (*done)(struct lock_switch_check *check);
 };
 
-/* Whether this instance can open the lock (LOCK_CONFIG: as lock_open() says) and reach it. */
+/* Finds out whether this instance can open the lock (LOCK_CONFIG: as lock_open() says) and reach it. */
 void lock_switch_check(struct lock_switch *lock_switch, struct lock_switch_check *check);
 
 enum lock_switch_outcome {
     LOCK_SWITCH_DONE,
-    LOCK_SWITCH_OVERTAKEN /* by a newer epoch */,
-    LOCK_SWITCH_LATE,
-    LOCK_SWITCH_ENDED
+    LOCK_SWITCH_OVERTAKEN, /* a newer epoch came */
+    LOCK_SWITCH_LATE,      /* the deadline has passed; the switch goes on */
+    LOCK_SWITCH_ENDED      /* this instance ends */
 };
 
-/* The same, but the background thread calls `done`. */
+/* Lives in the caller's data until the background thread calls `done`. */
 struct lock_switch_wait {
     struct lock_switch_wait *next;
     uint64_t epoch;
@@ -123,17 +136,19 @@ struct lock_switch_wait {
     void (*done)(struct lock_switch_wait *wait);
 };
 
-/* Waits until `epoch` is in force here. */
+/* Calls `done` once `epoch` is in force here, or cannot come into force any more, or the deadline has passed.
+ * Does not block. */
 void lock_switch_wait(struct lock_switch *lock_switch, struct lock_switch_wait *wait);
 
 /* ---- heartbeat: from the background thread, with its inventory ---- */
 
 enum { LOCK_SWITCH_TICK_MS = 20 };
 
-/* To be called every LOCK_SWITCH_TICK_MS: sends a heartbeat when it is due. */
+/* To be called every LOCK_SWITCH_TICK_MS: sends a heartbeat when one is due. */
 void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *inventory);
-/* Gives out no grant any more, and tells all that wait. Once no grant is held here, tells the other
- * instances; true when they know. To be called until then, or until the inventory is closed. */
+/* Gives out no grant any more, and tells all callers that wait. Once this instance holds no grant, tells the
+ * other instances. True: they know. To be called again and again until then, or until the inventory is
+ * closed. */
 bool lock_switch_end(struct lock_switch *lock_switch, struct inventory *inventory);
 
 #endif

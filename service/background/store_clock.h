@@ -1,8 +1,8 @@
-/* The clock of the store, by which all instances go: when a sale starts, and when a hold is over, must not
+/* The clock of the store, which all instances use: when a sale starts, and when a hold is over, must not
  * depend on the instance.
  *
- * Scripts that sell or settle ask their server for its time. What no script can know goes by this estimate:
- * when a request arrived, and the time by which a basket is judged whose items are on several servers.
+ * Scripts that sell or settle ask their server for its time. This estimate serves for what no script can
+ * know: when a request arrived, and at which time a basket is judged whose items are on several servers.
  *
  * The heartbeat measures how far that clock is ahead of this machine's monotonic clock, so setting the
  * machine's time changes nothing. This is Cristian's algorithm (F. Cristian, "Probabilistic clock

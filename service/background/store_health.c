@@ -1,27 +1,22 @@
-#include "service/background/store_health.h"
-
+/* What the store can promise, asked by the background thread: for /readyz, and for the log. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/container.h"
 #include "service/log.h"
-#include "service/worker.h"
+#include "service/service.h"
 
-/* A store that is not ready is asked more often. */
+/* How long an answer is used, if the store is ready and if it is not; and how often the log asks. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
-void store_health_open(struct health *health) {
+void store_health_init(struct store_health *health) {
     pthread_mutex_init(&health->mutex, NULL);
-    snprintf(health->last.told.reason, sizeof health->last.told.reason, "the store was not asked yet");
-}
-
-void store_health_close(struct health *health) {
-    pthread_mutex_destroy(&health->mutex);
+    snprintf(health->last.reason, sizeof health->last.reason, "the store was not asked yet");
 }
 
 /* ---- the log ---- */
 
-static void log_change(char *logged, size_t size, const char *concern, const char *relief) {
+static void health_log_change(char *logged, size_t size, const char *concern, const char *relief) {
     if (strcmp(logged, concern) == 0)
         return;
     if (*concern)
@@ -31,35 +26,36 @@ static void log_change(char *logged, size_t size, const char *concern, const cha
     snprintf(logged, size, "%s", concern);
 }
 
-static void log_changes(struct health *health, const struct inventory_health *told) {
+static void health_log_changes(struct store_health *health, const struct inventory_health *told) {
     bool keeps = strcmp(told->appendonly, "no") != 0;
-    log_change(health->logged[0], sizeof health->logged[0], told->reason, "the store is ready again");
-    log_change(health->logged[1], sizeof health->logged[1],
-               keeps
-                   ? ""
-                   : "the store keeps no append-only file (appendonly no): when it ends, acknowledged orders "
-                     "since its last snapshot are lost, and all where it takes none",
-               "the store keeps an append-only file now");
+    health_log_change(health->logged[0], sizeof health->logged[0], told->reason, "the store is ready again");
+    health_log_change(
+        health->logged[1], sizeof health->logged[1],
+        keeps ? ""
+              : "the store keeps no append-only file (appendonly no): when it ends, acknowledged orders "
+                "since its last snapshot are lost, and all where it takes none",
+        "the store keeps an append-only file now");
 }
 
 /* ---- calls ---- */
 
-static void answer_there(struct mailbox_post *post) {
+static void health_answer_on_worker(struct loop_post *post) {
     struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);
-    struct health *health = &read->worker->service->health;
+    struct store_health *health = &read->worker->thread.service->health;
     pthread_mutex_lock(&health->mutex);
-    struct inventory_health told = health->last.told;
+    struct inventory_health told = health->last;
     pthread_mutex_unlock(&health->mutex);
     read->done(read, &told);
 }
 
-static void on_told(void *ctx, const struct inventory_health *told) {
+static void health_on_told(void *ctx, const struct inventory_health *told) {
     struct service *service = ctx;
-    struct health *health = &service->health;
-    if (service->background.inventory && inventory_is_up(service->background.inventory))
-        log_changes(health, told);
+    struct store_health *health = &service->health;
+    if (service->background.thread.inventory && inventory_is_up(service->background.thread.inventory))
+        health_log_changes(health, told);
     pthread_mutex_lock(&health->mutex);
-    health->last = (struct store_health_seen){.told = *told, .asked_ns = health->asking_since_ns};
+    health->last = *told;
+    health->last_ns = health->asking_since_ns;
     health->asking = false;
     struct store_health_read *waiting = health->waiting;
     health->waiting = NULL;
@@ -67,53 +63,54 @@ static void on_told(void *ctx, const struct inventory_health *told) {
     while (waiting) {
         struct store_health_read *read = waiting;
         waiting = read->next;
-        read->post.run = answer_there;
-        mailbox_put(&read->worker->mailbox, &read->post);
+        read->post.run = health_answer_on_worker;
+        loop_thread_post(&read->worker->thread, &read->post);
     }
 }
 
-static void ask(struct service *service) {
-    struct inventory *inventory = service->background.inventory;
+static void health_ask(struct service *service) {
+    struct inventory *inventory = service->background.thread.inventory;
     service->health.asking_since_ns = (int64_t)uv_hrtime();
     if (inventory)
-        inventory_health_read(inventory, on_told, service);
+        inventory_health_read(inventory, health_on_told, service);
     else
-        on_told(service, &(struct inventory_health){.reason = "the service ends"});
+        health_on_told(service, &(struct inventory_health){.reason = "the service ends"});
 }
 
-static void ask_there(struct mailbox_post *post) {
-    struct health *health = CONTAINER_OF(post, struct health, post);
-    ask(CONTAINER_OF(health, struct service, health));
+static void health_on_ask(struct loop_post *post) {
+    struct store_health *health = CONTAINER_OF(post, struct store_health, post);
+    health_ask(CONTAINER_OF(health, struct service, health));
 }
 
-static bool is_fresh(const struct store_health_seen *seen) {
-    int64_t age_ns = (int64_t)uv_hrtime() - seen->asked_ns;
-    return seen->asked_ns && age_ns < (seen->told.ready ? ready_ns : unready_ns);
+static bool health_is_fresh(const struct store_health *health) {
+    int64_t age_ns = (int64_t)uv_hrtime() - health->last_ns;
+    return health->last_ns && age_ns < (health->last.ready ? ready_ns : unready_ns);
 }
 
 void store_health_read(struct worker *worker, struct store_health_read *read) {
-    struct health *health = &worker->service->health;
+    struct service *service = worker->thread.service;
+    struct store_health *health = &service->health;
     read->worker = worker;
     pthread_mutex_lock(&health->mutex);
-    bool fresh = is_fresh(&health->last), first = !fresh && !health->asking;
+    bool fresh = health_is_fresh(health), first = !fresh && !health->asking;
     if (!fresh) {
         read->next = health->waiting;
         health->waiting = read;
     }
     if (first) {
         health->asking = true;
-        health->post.run = ask_there;
-        mailbox_put(&worker->service->background.mailbox, &health->post);
+        health->post.run = health_on_ask;
+        loop_thread_post(&service->background.thread, &health->post);
     }
     pthread_mutex_unlock(&health->mutex);
     if (fresh)
-        answer_there(&read->post);
+        health_answer_on_worker(&read->post);
 }
 
 void store_health_tick(struct service *service) {
-    struct health *health = &service->health;
-    bool up = inventory_is_up(service->background.inventory);
-    bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last.asked_ns >= tick_ns);
+    struct store_health *health = &service->health;
+    bool up = inventory_is_up(service->background.thread.inventory);
+    bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last_ns >= tick_ns);
     health->was_up = up;
     if (!due)
         return;
@@ -122,5 +119,5 @@ void store_health_tick(struct service *service) {
     health->asking = true;
     pthread_mutex_unlock(&health->mutex);
     if (first)
-        ask(service);
+        health_ask(service);
 }

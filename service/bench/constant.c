@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "service/http/http.h"
+#include "service/http/http_server.h"
 
 static int status;
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "service/api/codec.h"
-#include "service/api/plain_purchase.h"
 #include "service/background/lock_switch.h"
 #include "service/rfc3339.h"
 
@@ -37,7 +36,7 @@ static void fuzz_purchase(const char *body, size_t length) {
     struct codec_error error;
     struct codec_purchase purchase;
     struct codec_purchase plain;
-    bool is_plain = plain_read_purchase(body, length, &plain);
+    bool is_plain = codec_read_plain_purchase(body, length, &plain);
     if (!codec_read_purchase(body, length, &purchase, &error)) {
         must(!is_plain);
         check_error(&error);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "service/http/http.h"
+#include "service/http/http_server.h"
 #include "test/harness.h"
 
 enum { TICK_MS = 2, WAIT_MS = 20000 };

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "service/api/plain_purchase.h"
 #include "test/harness.h"
 
 /* ---- purchases ---- */
@@ -16,7 +15,7 @@ static bool read_purchase(const char *body, size_t length, struct codec_purchase
     memcpy(copy, body, length);
     bool good = codec_read_purchase(copy, length, purchase, error);
     struct codec_purchase plain = {.quantity = -7};
-    if (!plain_read_purchase(copy, length, &plain)) {
+    if (!codec_read_plain_purchase(copy, length, &plain)) {
         CHECK_INT(plain.quantity, -7);
         return good;
     }
@@ -38,7 +37,7 @@ static void plain(void) {
     };
     struct codec_purchase purchase;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        if (!plain_read_purchase(bodies[i], strlen(bodies[i]), &purchase))
+        if (!codec_read_plain_purchase(bodies[i], strlen(bodies[i]), &purchase))
             FAIL("%s is not plain", bodies[i]);
     }
     CHECK_STR(purchase.user, "u");
@@ -60,7 +59,7 @@ static void not_plain(void) {
     };
     struct codec_purchase purchase;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        if (plain_read_purchase(bodies[i], strlen(bodies[i]), &purchase))
+        if (codec_read_plain_purchase(bodies[i], strlen(bodies[i]), &purchase))
             FAIL("%s is taken for plain", bodies[i]);
     }
 }
@@ -83,7 +82,7 @@ static void nearly_plain(void) {
             to -= harness_random(&seed) % 3;
         struct codec_purchase purchase;
         struct codec_error error;
-        read += plain_read_purchase(body + from, to - from, &purchase);
+        read += codec_read_plain_purchase(body + from, to - from, &purchase);
         read_purchase(body + from, to - from, &purchase, &error);
     }
     CHECK(read > 10000 && read < 90000);

@@ -304,7 +304,7 @@ static void keys(void) {
         CHECK_PROBLEM(&response, 400, "key-missing");
         CHECK_HAS(shop_text(&response, "detail"), i == 1 || i == 2 ? "is empty" : "send an Idempotency-Key");
     }
-    const char *const bad[][2] = {{harness_repeat('k', 256), "has 256 characters, at most 255 may be"},
+    const char *const bad[][2] = {{harness_repeat('k', 256), "has 256 characters; at most 255 are allowed"},
                                   {"two words", "has a character at 3,"},
                                   {"caf\xc3\xa9", "at 3,"},
                                   {"\xff", "at 0,"},

@@ -1,7 +1,7 @@
 /* What lies between two lines of a head, as each libmicrohttpd leaves it. */
 #include <string.h>
 
-#include "service/http/head.h"
+#include "service/http/http_internal.h"
 #include "test/harness.h"
 
 /* The line, its end, and what is behind it up to the next line. */

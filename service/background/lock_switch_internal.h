@@ -1,6 +1,6 @@
-/* The state of the lock switch, for lock_switch.c, heartbeat.c and lock_probe.c. */
-#ifndef SERVICE_BACKGROUND_LOCK_SWITCH_STATE_H
-#define SERVICE_BACKGROUND_LOCK_SWITCH_STATE_H
+/* The state of the lock switch, for lock_switch.c, lock_heartbeat.c and lock_probe.c. */
+#ifndef SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
+#define SERVICE_BACKGROUND_LOCK_SWITCH_INTERNAL_H
 
 #include <pthread.h>
 
@@ -18,14 +18,14 @@ struct lock_switch {
 
     pthread_mutex_t mutex; /* of everything below; never held for long */
     pthread_cond_t changed, probe_wanted;
-    /* What the store told last. */
+    /* What the store told last: */
     uint64_t told_epoch; /* 0: never */
     char told_url[CONFIG_TEXT];
     int live, behind;
     char behind_id[LOCK_SWITCH_INSTANCE_SIZE];
     int64_t fresh_until_ns;
-    /* What this instance tells: it has no grants older than this epoch, and goes by this lock. */
-    uint64_t clear_epoch; /* 0: it has not joined */
+    /* What this instance tells: it has no grants older than this epoch, and uses this lock: */
+    uint64_t clear_epoch; /* 0: this instance has not joined */
     char clear_url[CONFIG_TEXT];
     uint64_t settled_epoch;
     /* The open lock; `lock` is NULL if it could not be opened. */
@@ -53,14 +53,33 @@ struct lock_switch {
     bool leaving, left;
 };
 
-/* Grants are given out for so long after a heartbeat was sent. */
+/* For so long after a heartbeat was sent, grants are given out. */
 #define LOCK_SWITCH_FRESH_NS INT64_C(2000000000)
 
-/* Whether grants may be given out. With the mutex held, as all calls here. */
+/* All calls below: with the mutex held, unless they say otherwise. */
+
+/* ---- lock_switch.c ---- */
+
+/* Whether grants may be given out. */
 bool lock_switch_grants(const struct lock_switch *lock_switch, int64_t now_ns);
-/* This instance cannot open the lock of the newest epoch. */
+/* Whether this instance cannot open the lock of the newest epoch. */
 bool lock_switch_failed(const struct lock_switch *lock_switch);
-/* How long after its last heartbeat this instance may have grants. */
+/* Returns how long after its last heartbeat this instance may have grants. */
 int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch);
+
+/* ---- lock_probe.c: whether a lock can be reached, the one in force, and one to switch to ---- */
+
+/* The thread; `arg` is the struct lock_switch. It has a thread of its own, since a store that does not answer
+ * holds a probe up for seconds. */
+void *lock_probe_run(void *arg);
+/* Another lock was opened: probes it at once. */
+void lock_probe_now(struct lock_switch *lock_switch);
+/* A call for a grant got an answer of the lock's store, or none. */
+void lock_probe_note_answer(struct lock_switch *lock_switch, bool answered);
+/* Opens a lock that may come in force, as lock_open(); without the mutex. LOCK_CONFIG also for renew=on:
+ * grants that a live process renews without end would outlast the time for which the other instances wait for
+ * them (lock_switch.h). */
+enum lock_status lock_probe_open(const char *url, const struct lock_config *config, struct lock **lock,
+                                 char *error, size_t error_size);
 
 #endif

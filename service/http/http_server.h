@@ -1,28 +1,26 @@
 /* HTTP/1.1 on a libuv loop; of the service only this folder includes libmicrohttpd.
  *
- * A server belongs to one thread. Each request is passed to `on_request` once it is complete, and answered by
- * http_answer(): within that call, or later on the same loop. Every request must be answered, also if the
- * client has left.
+ * A server belongs to one thread. It passes each request to `on_request` once the request is complete. The
+ * handler answers by http_answer(): within that call, or later on the same loop. It must answer every
+ * request, also if the client has left.
  *
- * A request that is not HTTP/1.1 as in RFC 9112 is refused before that (head.c, refusals.c), and its
- * connection is closed.
- *
- * Bounds: request line and headers about 4 KB together (head.c), a body HTTP_BODY_MAX, connections as
- * configured. A connection that completes no request within `idle_ms` is closed; within a twelfth of that if
- * seven eighths of all connections are taken. */
-#ifndef SERVICE_HTTP_HTTP_H
-#define SERVICE_HTTP_HTTP_H
+ * The server itself refuses a request that is not HTTP/1.1 as in RFC 9112 (http_head.c), and then closes the
+ * connection. http_limits.h has all limits. */
+#ifndef SERVICE_HTTP_HTTP_SERVER_H
+#define SERVICE_HTTP_HTTP_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-enum { HTTP_BODY_MAX = 16 * 1024, HTTP_PATH_MAX = 512, HTTP_CONTEXT_SIZE = 1024 };
+#include "service/http/http_limits.h"
+
+enum { HTTP_CONTEXT_SIZE = 1024 };
 
 struct http_server;
 
-/* A complete request, to be read only. Valid until the answer. */
+/* A complete request, read-only for the handler. Valid until the answer. */
 struct http_request {
     void *ctx; /* of http_config */
     const char *method;
@@ -30,20 +28,19 @@ struct http_request {
     size_t length;      /* of the body */
     bool too_large;     /* the body is larger than HTTP_BODY_MAX, and was not kept */
     bool encoded;       /* the body has a content coding */
-    int64_t arrived_ns; /* of the monotonic clock */
+    int64_t arrived_ns; /* by the monotonic clock */
     void *context; /* HTTP_CONTEXT_SIZE bytes for the handler's own data, aligned for anything, not cleared */
     char path[HTTP_PATH_MAX]; /* without the query, percent-decoded; %2F and %00 become blanks */
 };
 
 struct http_config {
-    int listen_fd; /* owned by the server from now on */
+    int listen_fd; /* the server owns it from now on */
     int connections_max;
     int idle_ms;
     void (*on_request)(void *ctx, struct http_request *request);
     void (*on_answer)(void *ctx, int status); /* called for each answer */
-    /* Writes the body, an application/problem+json, for a request that is refused before it is read: its
-     * status is 400 (then the field is named), 413, 414, 431, 501 or 505. Returns its length. NULL: no body.
-     */
+    /* Writes the body, an application/problem+json, for a request that the server refuses itself. `status` is
+     * 400 (then `field` is set), 413, 414, 431, 501 or 505. Returns the body's length. NULL: no body. */
     size_t (*write_refusal)(char *out, size_t size, int status, const char *field, const char *detail);
     void *ctx;
 };
@@ -51,7 +48,8 @@ struct http_config {
 /* NULL on failure. */
 struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *config);
 
-/* Does what is due. To be called once before and once after each poll of the loop. */
+/* Reads and writes what is ready, without blocking. To be called once before and once after each poll of the
+ * loop. */
 void http_server_turn(struct http_server *server);
 
 /* Accepts no new connections, and closes each one after its next answer. */
@@ -64,9 +62,8 @@ int http_server_connections(const struct http_server *server);
 /* Closes every connection. No request may be pending. The loop must run once more afterwards. */
 void http_server_close(struct http_server *server);
 
-/* ---- a request ---- */
-
-/* How often the header is there. The value is that of the first one, without blanks at its ends. */
+/* Returns how often the request has the header. The value is that of the first one, without blanks at its
+ * ends; it is valid until the answer. */
 int http_request_header(const struct http_request *request, const char *name, const char **value,
                         size_t *length);
 

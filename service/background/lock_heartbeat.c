@@ -1,12 +1,11 @@
-/* The heartbeats by which instances tell each other, through the store, which lock they go by. All on the
- * background thread. */
+/* Heartbeats: by them each instance tells the others, through the store, which lock it uses; and the callers
+ * that wait for a lock switch. All on the background thread, except lock_switch_wait(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "inventory/lock_epoch.h"
-#include "service/background/lock_name.h"
-#include "service/background/lock_switch_state.h"
+#include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
 enum {
@@ -17,13 +16,13 @@ enum {
 
 /* ---- heartbeats ---- */
 
-/* With the mutex held. */
-static void note_record(struct lock_switch *lock_switch, const struct inventory_lock_epoch *told) {
+/* Takes in what the store told. With the mutex held. */
+static void heartbeat_note_record(struct lock_switch *lock_switch, const struct inventory_lock_epoch *told) {
     if (lock_switch->told_epoch != told->epoch) {
         lock_switch->told_epoch = told->epoch;
         snprintf(lock_switch->told_url, sizeof lock_switch->told_url, "%s", told->lock);
     }
-    if (lock_switch->clear_epoch == 0) { /* it has just joined, without any grant */
+    if (lock_switch->clear_epoch == 0) { /* this instance has just joined, without any grant */
         lock_switch->clear_epoch = lock_switch->told_epoch;
         memcpy(lock_switch->clear_url, lock_switch->told_url, sizeof lock_switch->clear_url);
     }
@@ -35,8 +34,8 @@ static void note_record(struct lock_switch *lock_switch, const struct inventory_
     lock_switch->fresh_until_ns = lock_switch->sent_ns + LOCK_SWITCH_FRESH_NS;
 }
 
-static void say_told(const struct lock_switch *lock_switch, uint64_t before,
-                     const struct inventory_lock_epoch *told) {
+static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before,
+                          const struct inventory_lock_epoch *told) {
     char name[LOCK_NAME_SIZE];
     lock_name_print(name, told->lock);
     if (before == 0 && strcmp(told->lock, lock_switch->first_url) != 0)
@@ -46,17 +45,18 @@ static void say_told(const struct lock_switch *lock_switch, uint64_t before,
                  (unsigned long long)told->epoch, told->behind, told->behind ? ", as " : "", told->laggard);
 }
 
-static void on_heartbeat(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
+static void heartbeat_on_reply(void *ctx, enum inventory_status status,
+                               const struct inventory_lock_epoch *told) {
     struct lock_switch *lock_switch = ctx;
     char name[LOCK_NAME_SIZE];
     lock_switch->heartbeat_in_flight = false;
-    /* Longer than any URL of this service: another program wrote it. */
+    /* A lock with a longer URL than this service can have was written by another program. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
         return;
     store_clock_measure(lock_switch->clock, clock_now_ns() - lock_switch->sent_ns, told->store_ms);
     pthread_mutex_lock(&lock_switch->mutex);
     uint64_t before = lock_switch->told_epoch;
-    note_record(lock_switch, told);
+    heartbeat_note_record(lock_switch, told);
     bool comes = lock_switch_grants(lock_switch, clock_now_ns()) &&
                  lock_switch->announced_epoch != lock_switch->told_epoch;
     if (comes) {
@@ -65,13 +65,13 @@ static void on_heartbeat(void *ctx, enum inventory_status status, const struct i
     }
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
-    say_told(lock_switch, before, told);
+    heartbeat_log(lock_switch, before, told);
     lock_name_print(name, told->lock);
     if (comes)
         log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
 }
 
-static void heartbeat(struct lock_switch *lock_switch, struct inventory *inventory) {
+static void heartbeat_send(struct lock_switch *lock_switch, struct inventory *inventory) {
     char lock[CONFIG_TEXT];
     struct inventory_heartbeat heartbeat = {
         .instance = lock_switch->instance, .lock = lock, .fresh_ms = LIVE_MS, .rewrite_ms = REWRITE_MS};
@@ -85,13 +85,13 @@ static void heartbeat(struct lock_switch *lock_switch, struct inventory *invento
     lock_switch->heartbeat_in_flight = true;
     lock_switch->sent_ns = clock_now_ns();
     lock_switch->next_ns = lock_switch->sent_ns + HEARTBEAT_MS * INT64_C(1000000);
-    inventory_lock_epoch_heartbeat(inventory, &heartbeat, on_heartbeat, lock_switch);
+    inventory_lock_epoch_heartbeat(inventory, &heartbeat, heartbeat_on_reply, lock_switch);
 }
 
 /* ---- callers that wait for a switch ---- */
 
-/* With the mutex held: removes one caller that need not wait any longer. */
-static struct lock_switch_wait *take_wait(struct lock_switch *lock_switch) {
+/* With the mutex held: removes and returns one caller that need not wait any longer. NULL: there is none. */
+static struct lock_switch_wait *waits_take(struct lock_switch *lock_switch) {
     for (struct lock_switch_wait **at = &lock_switch->waits; *at; at = &(*at)->next) {
         struct lock_switch_wait *wait = *at;
         if (lock_switch->ended)
@@ -110,10 +110,10 @@ static struct lock_switch_wait *take_wait(struct lock_switch *lock_switch) {
     return NULL;
 }
 
-static void tell_waits(struct lock_switch *lock_switch) {
+static void waits_end_due(struct lock_switch *lock_switch) {
     for (;;) {
         pthread_mutex_lock(&lock_switch->mutex);
-        struct lock_switch_wait *wait = take_wait(lock_switch);
+        struct lock_switch_wait *wait = waits_take(lock_switch);
         pthread_mutex_unlock(&lock_switch->mutex);
         if (!wait)
             return;
@@ -140,16 +140,17 @@ void lock_switch_tick(struct lock_switch *lock_switch, struct inventory *invento
     bool hurry = lock_switch->waits ||
                  (!lock_switch_grants(lock_switch, clock_now_ns()) && !lock_switch_failed(lock_switch));
     pthread_mutex_unlock(&lock_switch->mutex);
-    /* A heartbeat after the leave would enter this instance again. */
+    /* A heartbeat after the leave would join this instance again. */
     if (!lock_switch->heartbeat_in_flight && !lock_switch->leaving &&
         (hurry || clock_now_ns() >= lock_switch->next_ns))
-        heartbeat(lock_switch, inventory);
-    tell_waits(lock_switch);
+        heartbeat_send(lock_switch, inventory);
+    waits_end_due(lock_switch);
 }
 
 /* ---- the end ---- */
 
-static void on_left(void *ctx, enum inventory_status status, const struct inventory_lock_epoch *told) {
+static void heartbeat_on_left(void *ctx, enum inventory_status status,
+                              const struct inventory_lock_epoch *told) {
     (void)status;
     (void)told;
     ((struct lock_switch *)ctx)->left = true;
@@ -165,10 +166,10 @@ bool lock_switch_end(struct lock_switch *lock_switch, struct inventory *inventor
     }
     bool idle = lock_switch->users == 0;
     pthread_mutex_unlock(&lock_switch->mutex);
-    tell_waits(lock_switch);
+    waits_end_due(lock_switch);
     if (idle && !lock_switch->heartbeat_in_flight && !lock_switch->leaving) {
         lock_switch->leaving = true;
-        inventory_lock_epoch_leave(inventory, lock_switch->instance, on_left, lock_switch);
+        inventory_lock_epoch_leave(inventory, lock_switch->instance, heartbeat_on_left, lock_switch);
     }
     return lock_switch->left;
 }

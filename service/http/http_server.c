@@ -1,37 +1,33 @@
+/* The server: libmicrohttpd on a libuv loop, its connections, and the way from a request to its answer. */
+#include "service/http/http_server.h"
+
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "service/http/server.h"
-
-#include "service/http/connections.h"
-#include "service/http/head.h"
-#include "service/http/refusals.h"
+#include "service/http/http_internal.h"
 
 enum {
-    /* Of a body that is too large so much is read and thrown away. It is answered at once, and the connection
-     * ends with the answer; after this many bytes it is cut. */
-    DISCARD_MAX = 1024 * 1024,
-    DISCARD_CUT = 16 * DISCARD_MAX,
-    SPARE_MAX = 1024,
+    SPARE_MAX = 1024, /* exchanges that are kept for later requests */
+    SWEEP_MS = 1000,
     /* See http_server_turn(). */
     PATIENCE_MS = 10,
     GLANCE_MS = 1,
 };
 
-/* ---- requests ---- */
+/* ---- requests and their answers ---- */
 
-static struct exchange *exchange_take(struct http_server *server) {
-    struct exchange *exchange = server->spare;
+static struct http_exchange *exchange_take(struct http_server *server) {
+    struct http_exchange *exchange = server->spare;
     if (exchange) {
         server->spare = exchange->next;
         server->spares--;
     } else if (!(exchange = malloc(sizeof *exchange))) {
         return NULL;
     }
-    memset(exchange, 0, offsetof(struct exchange, start));
+    memset(exchange, 0, offsetof(struct http_exchange, start));
     exchange->server = server;
     exchange->body = exchange->start;
     exchange->size = sizeof exchange->start;
@@ -41,7 +37,7 @@ static struct exchange *exchange_take(struct http_server *server) {
     return exchange;
 }
 
-static void exchange_drop(struct exchange *exchange) {
+static void exchange_drop(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
     if (exchange->body != exchange->start)
         free(exchange->body);
@@ -56,88 +52,135 @@ static void exchange_drop(struct exchange *exchange) {
     server->spares++;
 }
 
-struct search {
-    const char *name, *value;
-    size_t name_length, length;
-    int count;
-};
+/* ---- connections ---- */
 
-static enum MHD_Result compare(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
-                               const char *value, size_t length) {
-    (void)kind;
-    struct search *search = cls;
-    if (name_length != search->name_length || strncasecmp(name, search->name, name_length) != 0)
-        return MHD_YES;
-    if (search->count++ == 0) {
-        search->value = value;
-        search->length = length;
+/* Has the server run once more, at once; `timer` has the server. */
+static void http_on_soon(uv_timer_t *timer) {
+    ((struct http_server *)timer->data)->ready = true;
+}
+
+static void connection_unlink(struct http_connection *connection) {
+    struct http_server *server = connection->server;
+    *(connection->newer ? &connection->newer->older : &server->newest) = connection->older;
+    *(connection->older ? &connection->older->newer : &server->oldest) = connection->newer;
+}
+
+static void connection_link_newest(struct http_connection *connection) {
+    struct http_server *server = connection->server;
+    connection->since_ms = (int64_t)uv_now(server->loop);
+    connection->newer = NULL;
+    connection->older = server->newest;
+    *(server->newest ? &server->newest->newer : &server->oldest) = connection;
+    server->newest = connection;
+}
+
+/* From now on the client's silence counts: a request was completed, or answered. */
+static void connection_renew(struct http_connection *connection) {
+    connection->busy = false;
+    connection_unlink(connection);
+    connection_link_newest(connection);
+}
+
+static void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                               enum MHD_ConnectionNotificationCode code) {
+    struct http_server *server = cls;
+    struct http_connection *connection = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        connection = calloc(1, sizeof *connection);
+        *socket_context = connection;
+        if (!connection)
+            return; /* its requests are refused */
+        connection->server = server;
+        connection->fd = info->connect_fd;
+        server->connections++;
+        connection_link_newest(connection);
+    } else if (connection) {
+        connection_unlink(connection);
+        server->connections--;
+        free(connection);
+        /* At its limit libmicrohttpd accepts no new connection until a run after this one. */
+        uv_timer_start(&server->soon, http_on_soon, 0, 0);
     }
-    return MHD_YES;
 }
 
-int http_request_header(const struct http_request *request, const char *name, const char **value,
-                        size_t *length) {
-    struct search search = {.name = name, .name_length = strlen(name)};
-    MHD_get_connection_values_n(((const struct exchange *)request)->mhd, MHD_HEADER_KIND, compare, &search);
-    while (search.length &&
-           (search.value[search.length - 1] == ' ' || search.value[search.length - 1] == '\t'))
-        search.length--;
-    *value = search.value;
-    *length = search.length;
-    return search.count;
+/* libmicrohttpd does not notice the end of a connection if it came in one packet with the last data: its
+ * epoll set is edge-triggered, and it takes a short read for the last one. So this tells it again. */
+static void connections_tell_ends(struct pollfd *ends, nfds_t count) {
+    if (poll(ends, count, 0) <= 0)
+        return;
+    for (nfds_t i = 0; i < count; i++)
+        if (ends[i].revents)
+            shutdown(ends[i].fd, SHUT_RD);
 }
 
-/* ---- libmicrohttpd's calls ---- */
-
-/* Passes the request to its handler. */
-static void handle(struct http_server *server, struct exchange *exchange) {
-    exchange->handled = true;
-    server->receiving--;
-    server->pending++;
-    server->config.on_request(server->config.ctx, &exchange->request);
+/* Closes the connections that are silent for too long, from the last in the list on. libmicrohttpd takes the
+ * shutdown for a close by the client. The time is shorter if nearly all places are taken, since others wait
+ * for one. */
+static void http_on_sweep(uv_timer_t *timer) {
+    struct http_server *server = timer->data;
+    int most = server->config.connections_max;
+    bool crowded = server->connections >= most - most / HTTP_SPARE_SHARE;
+    int64_t now_ms = (int64_t)uv_now(server->loop),
+            limit_ms = now_ms - server->config.idle_ms / (crowded ? HTTP_HURRY : 1);
+    struct pollfd ends[256];
+    nfds_t count = 0;
+    for (struct http_connection *connection = server->oldest, *newer;
+         connection && connection->since_ms <= now_ms - SWEEP_MS; connection = newer) {
+        newer = connection->newer;
+        if (connection->busy)
+            continue;
+        if (connection->since_ms < limit_ms) {
+            shutdown(connection->fd, SHUT_RDWR);
+            continue;
+        }
+        ends[count++] = (struct pollfd){.fd = connection->fd, .events = POLLRDHUP};
+        if (count == sizeof ends / sizeof *ends) {
+            connections_tell_ends(ends, count);
+            count = 0;
+        }
+    }
+    connections_tell_ends(ends, count);
 }
 
-static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *mhd, const char *url,
-                             const char *method, const char *version, void **context) {
+/* ---- from a request to its answer ---- */
+
+/* The head of a request has come. NULL: the server refuses it, and ends the connection. */
+static struct http_exchange *exchange_begin(struct http_server *server, struct MHD_Connection *mhd,
+                                            const char *url, const char *method, const char *version) {
     bool encoded;
     struct http_fault fault = http_head_judge(mhd, method, url, version, &encoded);
     if (fault.status) {
         http_refuse(mhd, &fault, strcmp(method, MHD_HTTP_METHOD_HEAD) != 0);
-        return MHD_NO;
+        return NULL;
     }
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct connection *connection = info ? info->socket_context : NULL;
-    struct exchange *exchange = connection ? exchange_take(server) : NULL;
+    struct http_connection *connection = http_connection_of(mhd);
+    struct http_exchange *exchange = connection ? exchange_take(server) : NULL;
     if (!exchange)
-        return MHD_NO;
+        return NULL;
     struct http_request *request = &exchange->request;
     exchange->mhd = mhd;
     exchange->connection = connection;
     request->method = method;
     request->encoded = encoded;
     request->arrived_ns = (int64_t)uv_hrtime();
-    /* A path that is too long is cut, and so not found. */
     memcpy(request->path, url, strnlen(url, HTTP_PATH_MAX - 1));
-    *context = exchange;
+    const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    request->too_large = declared && strtoull(declared, NULL, 10) > HTTP_BODY_MAX;
     server->receiving++;
     server->received = true;
-    const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (!declared || strtoull(declared, NULL, 10) <= HTTP_BODY_MAX)
-        return MHD_YES;
-    /* Answered before the body is read, and without asking for it if the client waits for "100 Continue". */
-    request->too_large = true;
-    handle(server, exchange);
-    return exchange->answered ? MHD_YES : MHD_NO;
+    return exchange;
 }
 
-static bool append(struct exchange *exchange, const char *data, size_t length) {
+static bool exchange_append(struct http_exchange *exchange, const char *data, size_t length) {
     struct http_request *request = &exchange->request;
     if (request->too_large || request->length + length > HTTP_BODY_MAX) {
         request->too_large = true;
         exchange->discarded += length;
-        if (exchange->discarded > DISCARD_MAX)
+        if (exchange->discarded > HTTP_DISCARD_MAX)
             http_refuse_body(exchange->mhd, strcmp(request->method, MHD_HTTP_METHOD_HEAD) != 0);
-        return exchange->discarded <= DISCARD_CUT;
+        return exchange->discarded <= HTTP_DISCARD_CUT;
     }
     if (request->length + length > exchange->size) {
         char *body = malloc(HTTP_BODY_MAX);
@@ -152,14 +195,22 @@ static bool append(struct exchange *exchange, const char *data, size_t length) {
     return true;
 }
 
-static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                                 const char *version, const char *data, size_t *data_size, void **context) {
+/* libmicrohttpd calls this for the head of a request, for each part of its body, at the end of the body, and
+ * then again and again until there is an answer. */
+static enum MHD_Result http_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *data_size, void **context) {
     struct http_server *server = cls;
-    struct exchange *exchange = *context;
-    if (!exchange)
-        return begin(server, mhd, url, method, version, context);
+    struct http_exchange *exchange = *context;
+    if (!exchange) {
+        *context = exchange = exchange_begin(server, mhd, url, method, version);
+        /* A body that is declared too large is answered before it is read, and without asking for it if the
+         * client waits for "100 Continue". */
+        if (!exchange || !exchange->request.too_large)
+            return exchange ? MHD_YES : MHD_NO;
+    }
     if (*data_size) {
-        bool kept = append(exchange, data, *data_size);
+        bool kept = exchange_append(exchange, data, *data_size);
         *data_size = 0;
         server->received = true;
         return kept ? MHD_YES : MHD_NO;
@@ -167,8 +218,10 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     if (exchange->connection->refused)
         return MHD_NO;
     if (!exchange->handled) {
-        exchange->connection->busy = true;
-        handle(server, exchange);
+        exchange->handled = exchange->connection->busy = true;
+        server->receiving--;
+        server->pending++;
+        server->config.on_request(server->config.ctx, &exchange->request);
     }
     if (exchange->response) {
         server->progress = true;
@@ -182,19 +235,19 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     return MHD_YES;
 }
 
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
-                         enum MHD_RequestTerminationCode code) {
+static void http_on_completed(void *cls, struct MHD_Connection *mhd, void **context,
+                              enum MHD_RequestTerminationCode code) {
     (void)cls;
     (void)mhd;
     (void)code;
-    struct exchange *exchange = *context;
+    struct http_exchange *exchange = *context;
     if (!exchange)
         return;
     *context = NULL;
     exchange->server->progress = true;
     if (!exchange->handled)
         exchange->server->receiving--;
-    http_client_renew(exchange->connection);
+    connection_renew(exchange->connection);
     if (exchange->handled && !exchange->answered)
         exchange->mhd = NULL; /* the client has left; the handler does not know, and will answer */
     else
@@ -222,7 +275,7 @@ static struct MHD_Response *make_response(const struct http_server *server, int 
 
 void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
                  size_t length, const char *const *headers) {
-    struct exchange *exchange = (struct exchange *)request;
+    struct http_exchange *exchange = (struct http_exchange *)request;
     struct http_server *server = exchange->server;
     server->pending--;
     server->config.on_answer(server->config.ctx, status);
@@ -239,8 +292,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
         abort(); /* not even that: no request can be answered any more */
     server->answered = true;
     exchange->answered = true;
-    /* From now on the client's silence counts. */
-    http_client_renew(exchange->connection);
+    connection_renew(exchange->connection);
     if (exchange->suspended) {
         exchange->suspended = false;
         exchange->response = response;
@@ -254,7 +306,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
 
 /* ---- the server on its loop ---- */
 
-static void on_ready(uv_poll_t *poll, int status, int events) {
+static void http_on_ready(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
     ((struct http_server *)poll->data)->ready = true;
@@ -264,10 +316,10 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
  *
  * To suspend a connection removes it from libmicrohttpd's epoll set; to resume it reads it in vain and adds
  * it again. That is three system calls a request, more than the work itself. So a request is not suspended
- * while its answer is likely to come soon: on_access() returns without an answer, libmicrohttpd keeps the
- * connection in its list of ready ones, and each run calls on_access() again, which costs some tens of
- * nanoseconds. After PATIENCE_MS it is suspended, so that a slow store does not make each run visit thousands
- * of connections.
+ * while its answer is likely to come soon: http_on_access() returns without an answer, libmicrohttpd keeps
+ * the connection in its list of ready ones, and each run calls http_on_access() again, which costs some tens
+ * of nanoseconds. After PATIENCE_MS it is suspended, so that a slow store does not make each run visit
+ * thousands of connections.
  *
  * libmicrohttpd then asks to be run again at once (a time-out of 0) as long as a request waits. The server
  * does so as long as runs make progress. After a run without progress there is nothing to do until epoll or
@@ -287,7 +339,7 @@ void http_server_turn(struct http_server *server) {
         return;
     if (timeout_ms == 0 && !server->progress)
         timeout_ms = GLANCE_MS;
-    uv_timer_start(&server->soon, http_server_soon, timeout_ms, 0);
+    uv_timer_start(&server->soon, http_on_soon, timeout_ms, 0);
 }
 
 struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *config) {
@@ -301,10 +353,10 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
     unsigned int flags =
         MHD_USE_EPOLL | MHD_USE_TURBO | (MHD_ALLOW_SUSPEND_RESUME & ~(unsigned int)MHD_USE_ITC);
     server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
-        MHD_OPTION_URI_LOG_CALLBACK, http_head_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        server, MHD_OPTION_NOTIFY_CONNECTION, http_client_notify, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max,
+        flags, 0, NULL, NULL, http_on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
+        MHD_OPTION_URI_LOG_CALLBACK, http_head_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed,
+        server, MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections_max,
         MHD_OPTION_UNESCAPE_CALLBACK, http_head_unescape, NULL, MHD_OPTION_END);
     if (!server->daemon)
         goto fail;
@@ -314,8 +366,8 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
     server->poll.data = server->sweep.data = server->soon.data = server;
     uv_timer_init(loop, &server->sweep);
     uv_timer_init(loop, &server->soon);
-    uv_poll_start(&server->poll, UV_READABLE, on_ready);
-    uv_timer_start(&server->sweep, http_client_sweep, HTTP_SWEEP_MS, HTTP_SWEEP_MS);
+    uv_poll_start(&server->poll, UV_READABLE, http_on_ready);
+    uv_timer_start(&server->sweep, http_on_sweep, SWEEP_MS, SWEEP_MS);
     server->ready = true; /* the first run adds the listening socket */
     return server;
 fail:
@@ -325,7 +377,7 @@ fail:
     return NULL;
 }
 
-static bool has_sent(const struct connection *connection) {
+static bool connection_has_sent(const struct http_connection *connection) {
     char byte;
     return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
@@ -345,8 +397,8 @@ void http_server_drain(struct http_server *server) {
         close(fd);
     /* Idle connections are not waited for. A client that sends at this moment is cut off before anything was
      * read. */
-    for (struct connection *connection = server->newest; connection; connection = connection->older) {
-        if (!connection->busy && !has_sent(connection))
+    for (struct http_connection *connection = server->newest; connection; connection = connection->older) {
+        if (!connection->busy && !connection_has_sent(connection))
             shutdown(connection->fd, SHUT_RD);
     }
     server->ready = true;
@@ -360,7 +412,7 @@ int http_server_connections(const struct http_server *server) {
     return server->connections;
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
+static void http_on_handle_closed(uv_handle_t *handle) {
     struct http_server *server = handle->data;
     if (--server->closing == 0)
         free(server);
@@ -377,11 +429,11 @@ void http_server_close(struct http_server *server) {
     uv_poll_stop(&server->poll);
     MHD_stop_daemon(server->daemon);
     while (server->spare) {
-        struct exchange *next = server->spare->next;
+        struct http_exchange *next = server->spare->next;
         free(server->spare);
         server->spare = next;
     }
-    uv_close((uv_handle_t *)&server->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
-    uv_close((uv_handle_t *)&server->soon, on_handle_closed);
+    uv_close((uv_handle_t *)&server->poll, http_on_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, http_on_handle_closed);
+    uv_close((uv_handle_t *)&server->soon, http_on_handle_closed);
 }
