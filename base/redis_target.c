@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host.h"
-#include "base/percent.h"
+#include "base/url_parts.h"
 
 static bool fail(char *error, size_t size, const char *what) {
     snprintf(error, size,

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/host.h"
-#include "base/percent.h"
+#include "base/url_parts.h"
 
 static const char sentinel_scheme[] = "redis-sentinel://", cluster_scheme[] = "redis-cluster://";
 enum { SENTINEL_PORT = 26379, CLUSTER_PORT = 6379 };

@@ -5,7 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/host.h"
+#include "base/url_parts.h"
 #include "loadtest/http/target.h"
 
 enum { HOST_MAX = 255 };

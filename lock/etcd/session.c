@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/percent.h"
+#include "base/url_parts.h"
 #include "lock/core/waiter.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so the last second of a

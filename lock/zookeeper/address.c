@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/host.h"
+#include "base/url_parts.h"
 
 enum { PORT = 2181 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/flags.h"
-#include "base/host.h"
+#include "base/url_parts.h"
 #include "loadtest/lab/play.h"
 #include "loadtest/lab/programs.h"
 #include "loadtest/lab/serve/live.h"
