@@ -41,7 +41,7 @@ bool flag_read_text(const struct flag *flag, const char *text, void *value) {
 bool flag_read_switch(const struct flag *flag, const char *text, void *value) {
     (void)flag;
     *(bool *)value = true;
-    return text == NULL;
+    return !text;
 }
 
 bool flag_read_texts(const struct flag *flag, const char *text, void *value) {
@@ -68,25 +68,25 @@ static const struct flag *find(const struct flag *flags, size_t count, const cha
 
 enum flags_status flags_read(const struct flag *flags, size_t count, char *const *argv, void *options,
                              char *error, size_t error_size) {
-    for (char *const *word = argv + 1; *word != NULL; word++) {
+    for (char *const *word = argv + 1; *word; word++) {
         const char *value;
         if (strcmp(*word, "--help") == 0)
             return FLAGS_HELP;
         if (strcmp(*word, "--version") == 0)
             return FLAGS_VERSION;
         const struct flag *flag = find(flags, count, *word, &value);
-        bool is_switch = flag != NULL && flag->read == flag_read_switch;
-        if (flag == NULL || (is_switch && value != NULL)) {
+        bool is_switch = flag && flag->read == flag_read_switch;
+        if (!flag || (is_switch && value)) {
             snprintf(error, error_size, "%s is no option%s", *word, is_switch ? " with a value" : "");
             return FLAGS_WRONG;
         }
-        if (!is_switch && value == NULL && (value = *++word) == NULL) {
+        if (!is_switch && !value && (value = *++word) == NULL) {
             snprintf(error, error_size, "%s needs a value", flag->name);
             return FLAGS_WRONG;
         }
         if (flag->read(flag, value, (char *)options + flag->offset))
             continue;
-        if (flag->must != NULL)
+        if (flag->must)
             snprintf(error, error_size, "%s must be %s", flag->name, flag->must);
         else
             snprintf(error, error_size, "%s must be a number from %.15g to %.15g", flag->name, flag->min,

@@ -24,7 +24,7 @@ ORDER = {
     'lock': 'core redis redlock etcd zookeeper lessons open',
     'service': 'rfc3339 log spelling systemd failpoint config http metrics service background api worker admin_token main',
     'loadtest/lab': 'events judge draw stage scenarios programs play report run list render serve main',
-    'loadtest': 'options progress plan http judge report load main',
+    'loadtest': 'load_options progress http request_plan judge generator sale_report main',
 }
 
 

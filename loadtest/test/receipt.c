@@ -78,11 +78,11 @@ struct log_order *receipt_order(uint32_t key, unsigned part) {
 struct verdict receipt_judge(const struct options *options, const struct books *before,
                              const struct books *after) {
     struct verdict v;
-    struct demand demand;
+    struct plan plan;
     CHECK(request_log_match(&request_log));
-    CHECK(demand_init(&demand, options));
-    bool reached = verdict_reach(&request_log, &demand, before, after, &v);
-    demand_free(&demand);
+    CHECK(plan_init(&plan, options));
+    bool reached = verdict_reach(&request_log, &plan, before, after, &v);
+    plan_free(&plan);
     CHECK(reached);
     return v;
 }

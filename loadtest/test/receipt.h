@@ -3,7 +3,7 @@
 #define LOADTEST_TEST_RECEIPT_H
 
 #include "loadtest/judge/request_log.h"
-#include "loadtest/judge/verdict.h"
+#include "loadtest/judge/sale_verdict.h"
 
 extern struct request_log request_log;
 

@@ -1,9 +1,9 @@
-#include "loadtest/plan/item.h"
+#include "loadtest/request_plan.h"
 #include "test/harness.h"
 
 static void test_one(void) {
     struct options options = {.item = "demo"};
-    char name[ITEM_NAME];
+    char name[ITEM_NAME_SIZE];
     CHECK_INT(item_count(&options), 1);
     item_name(&options, 0, name);
     CHECK_STR(name, "demo");
@@ -12,7 +12,7 @@ static void test_one(void) {
 
 static void test_names(void) {
     struct options options = {.item = "demo", .items = 100000};
-    char name[ITEM_NAME];
+    char name[ITEM_NAME_SIZE];
     CHECK_INT(item_count(&options), 100000);
     item_name(&options, 0, name);
     CHECK_STR(name, "demo-0");

@@ -1,5 +1,5 @@
 /* seckill-load with --items: a seller of many items is judged by each of them. */
-#include "loadtest/plan/demand.h"
+#include "loadtest/request_plan.h"
 #include "loadtest/test/attack.h"
 #include "loadtest/test/seller.h"
 #include "test/harness.h"
@@ -54,22 +54,22 @@ static void test_oversold(void) {
     CHECK_INT(attack_verdict_of(&outcome, "oversold"), 5);
 }
 
-/* The item in most demand is oversold, and its audit hides it; the units left of other items must not hide it
+/* The item in most plan is oversold, and its audit hides it; the units left of other items must not hide it
  * too. */
 static void test_oversold_behind_plenty(void) {
     enum { REQUESTS = 800, EXTRA = 5 };
     struct options options = {.items = ITEMS, .seed = harness_seed() >> 1}; /* that of attack_sale */
-    int demand[ITEMS] = {0};
+    int plan[ITEMS] = {0};
     int busiest = 0;
     for (uint32_t key = 0; key < REQUESTS; key++) {
-        struct wish wish;
-        demand_of_key(&(struct demand){.options = &options}, key, &wish);
-        demand[wish.items[0]]++;
+        struct planned_request planned;
+        plan_of_key(&(struct plan){.options = &options}, key, &planned);
+        plan[planned.items[0]]++;
     }
     for (int i = 0; i < ITEMS; i++)
-        busiest = demand[i] > demand[busiest] ? i : busiest;
+        busiest = plan[i] > plan[busiest] ? i : busiest;
     struct seller *seller =
-        seller_start_many(ITEMS, busiest, SELLER_OVERSELLS | SELLER_LIES, demand[busiest] - EXTRA);
+        seller_start_many(ITEMS, busiest, SELLER_OVERSELLS | SELLER_LIES, plan[busiest] - EXTRA);
     struct attack_result outcome = attack_sale(seller, harness_format("--items 40 --requests %d", REQUESTS));
     attack_check_violated(&outcome, "oversold", EXTRA);
     CHECK_INT(attack_verdict_of(&outcome, "oversold"), EXTRA);

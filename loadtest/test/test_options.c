@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loadtest/options.h"
+#include "loadtest/load_options.h"
 #include "test/harness.h"
 
 static struct options options;

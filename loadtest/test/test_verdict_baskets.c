@@ -10,18 +10,18 @@ static struct books before[ITEMS];
 static struct books after[ITEMS];
 static uint32_t next_key;
 
-static struct wish wish_of(uint32_t key) {
-    struct demand demand = {.options = &options};
-    struct wish wish;
-    demand_of_key(&demand, key, &wish);
-    return wish;
+static struct planned_request wish_of(uint32_t key) {
+    struct plan plan = {.options = &options};
+    struct planned_request planned;
+    plan_of_key(&plan, key, &planned);
+    return planned;
 }
 
 /* The next key with exactly these lines, or these two items of a transfer. */
 static uint32_t key_of(const uint32_t *items) {
     for (;; next_key++) {
-        struct wish wish = wish_of(next_key);
-        if (memcmp(wish.items, items, wish.count * sizeof *items) == 0)
+        struct planned_request planned = wish_of(next_key);
+        if (memcmp(planned.items, items, planned.count * sizeof *items) == 0)
             return next_key++;
     }
 }

@@ -1,5 +1,5 @@
 /* The verdict on several items: faults that cancel out in the sum must be found. */
-#include "loadtest/plan/demand.h"
+#include "loadtest/request_plan.h"
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
@@ -11,11 +11,11 @@ static uint32_t next_key;
 
 /* A new key that buys this item. */
 static uint32_t key_of(uint32_t item) {
-    struct demand demand = {.options = &options};
-    struct wish wish;
+    struct plan plan = {.options = &options};
+    struct planned_request planned;
     do
-        demand_of_key(&demand, next_key++, &wish);
-    while (wish.items[0] != item);
+        plan_of_key(&plan, next_key++, &planned);
+    while (planned.items[0] != item);
     return next_key - 1;
 }
 
