@@ -23,7 +23,7 @@ bool flag_read_u32(const struct flag *flag, const char *text, void *value) {
     return good;
 }
 
-/* strtod() takes more: signs, exponents, "nan". */
+/* strtod() alone would also take signs, exponents and "nan". */
 bool flag_read_decimal(const struct flag *flag, const char *text, void *value) {
     char *end = NULL;
     double number = strtod(text, &end);
@@ -53,8 +53,10 @@ bool flag_read_texts(const struct flag *flag, const char *text, void *value) {
     return true;
 }
 
-/* The flag of `word`, and its value if that is in the same word. */
-static const struct flag *find(const struct flag *flags, size_t count, const char *word, const char **value) {
+/* Finds the flag of `word`; NULL: there is none. *value: the value, if it is in the same word, or else NULL.
+ */
+static const struct flag *flags_find(const struct flag *flags, size_t count, const char *word,
+                                     const char **value) {
     bool operand = word[0] != '-';
     size_t length = strcspn(word, "=");
     *value = operand ? word : word[length] == '=' ? word + length + 1 : NULL;
@@ -74,7 +76,7 @@ enum flags_status flags_read(const struct flag *flags, size_t count, char *const
             return FLAGS_HELP;
         if (strcmp(*word, "--version") == 0)
             return FLAGS_VERSION;
-        const struct flag *flag = find(flags, count, *word, &value);
+        const struct flag *flag = flags_find(flags, count, *word, &value);
         bool is_switch = flag && flag->read == flag_read_switch;
         if (!flag || (is_switch && value)) {
             snprintf(error, error_size, "%s is no option%s", *word, is_switch ? " with a value" : "");

@@ -114,7 +114,6 @@ static const char *target_resolve(const char *url, struct target *target, bool *
         return gai_strerror(error);
     const struct addrinfo *chosen = list;
     *target = (struct target){.host = ""};
-    *accepts = false;
     for (const struct addrinfo *info = list; !*accepts && info; info = info->ai_next) {
         if (target_accepts(info)) {
             *accepts = true;
@@ -132,7 +131,7 @@ static const char *target_resolve(const char *url, struct target *target, bool *
  * share. */
 static int prepare_targets(struct session *s) {
     const struct options *o = &s->options;
-    bool accepts[FLAG_TEXTS];
+    bool accepts[FLAG_TEXTS] = {false};
     for (unsigned i = 0; i < o->urls.count; i++) {
         const char *wrong = target_resolve(o->urls.texts[i], &s->targets[i], &accepts[i]);
         if (wrong)
