@@ -11,7 +11,7 @@ static void forget(void *unused) {
     plan_free(&plan);
 }
 
-static struct planned_request wish_of(uint32_t key) {
+static struct planned_request planned_for(uint32_t key) {
     struct planned_request planned;
     plan_of_key(&plan, key, &planned);
     return planned;
@@ -22,11 +22,30 @@ static void begin(const struct options *options) {
     harness_defer(forget, NULL);
 }
 
+static void test_names(void) {
+    static const struct {
+        unsigned items;
+        uint32_t item, count;
+        const char *name;
+    } cases[] = {{0, 0, 1, "demo"}, {100000, 0, 100000, "demo-0"}, {100000, 99999, 100000, "demo-99999"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options = {.item = "demo", .items = cases[i].items};
+        char name[ITEM_NAME_SIZE];
+        CHECK_INT(item_count(&options), cases[i].count);
+        item_name(&options, cases[i].item, name);
+        CHECK_STR(name, cases[i].name);
+        CHECK(item_is(&options, cases[i].item, name, strlen(name)));
+        CHECK(!item_is(&options, cases[i].item, "demo-99999", strlen(name) - 1));
+        CHECK(!item_is(&options, cases[i].item, "demo-999999", strlen(name) + 1));
+        CHECK(!item_is(&options, cases[i].item, NULL, 0));
+    }
+}
+
 static void test_one(void) {
     struct options options = {.item = "demo", .seed = harness_seed()};
     begin(&options);
     for (uint32_t key = 0; key < 100; key++) {
-        struct planned_request planned = wish_of(key);
+        struct planned_request planned = planned_for(key);
         CHECK_INT(planned.kind, REQUEST_PURCHASE);
         CHECK_INT(planned.count, 1);
         CHECK_INT(planned.items[0], 0);
@@ -40,7 +59,7 @@ static void test_even(void) {
     unsigned *counts = harness_alloc(ITEMS * sizeof *counts);
     begin(&options);
     for (uint32_t key = 0; key < ITEMS * SHARE; key++)
-        counts[wish_of(key).items[0]]++;
+        counts[planned_for(key).items[0]]++;
     for (int i = 0; i < ITEMS; i++)
         CHECK(counts[i] > SHARE - SLACK && counts[i] < SHARE + SLACK);
 }
@@ -55,7 +74,7 @@ static void check_zipf(double exponent, uint32_t items) {
     for (uint32_t i = 0; i < items; i++)
         sum += pow(i + 1.0, -exponent);
     for (uint32_t key = 0; key < KEYS; key++)
-        counts[wish_of(key).items[0]]++;
+        counts[planned_for(key).items[0]]++;
     for (uint32_t i = 0; i < items; i++) {
         double expected = KEYS * pow(i + 1.0, -exponent) / sum;
         if (fabs(counts[i] - expected) > 7 * sqrt(expected) + 7)
@@ -86,8 +105,8 @@ static void check_seed(struct options options) {
     for (uint32_t key = 0; key < KEYS; key++) {
         struct planned_request again = {.count = 0};
         struct planned_request elsewhere;
-        struct planned_request first = wish_of(key);
-        wish_of(key + 1);
+        struct planned_request first = planned_for(key);
+        planned_for(key + 1);
         plan_of_key(&plan, key, &again);
         CHECK_INT(again.kind, first.kind);
         CHECK_INT(again.count, first.count);
@@ -113,7 +132,7 @@ static void test_baskets(void) {
     int twice = 0;
     begin(&options);
     for (uint32_t key = 0; key < 1000; key++) {
-        struct planned_request planned = wish_of(key);
+        struct planned_request planned = planned_for(key);
         CHECK_INT(planned.kind, REQUEST_BASKET);
         CHECK_INT(planned.count, 5);
         for (unsigned i = 0; i < planned.count; i++) {
@@ -134,7 +153,7 @@ static void test_transfers(void) {
     int from_first = 0;
     begin(&options);
     for (uint32_t key = 0; key < 10000; key++) {
-        struct planned_request planned = wish_of(key);
+        struct planned_request planned = planned_for(key);
         CHECK(planned.kind == REQUEST_TRANSFER || planned.kind == REQUEST_PURCHASE);
         if (planned.kind == REQUEST_PURCHASE)
             continue;
@@ -148,7 +167,7 @@ static void test_transfers(void) {
     CHECK(plan_has(&plan, REQUEST_PURCHASE) && plan_has(&plan, REQUEST_TRANSFER));
     options.transfers = 100;
     CHECK(!plan_has(&plan, REQUEST_PURCHASE));
-    CHECK_INT(wish_of(5).kind, REQUEST_TRANSFER);
+    CHECK_INT(planned_for(5).kind, REQUEST_TRANSFER);
 }
 
 /* Of ten five purchases, two transfers and three baskets. */
@@ -159,7 +178,7 @@ static void test_mixture(void) {
     begin(&options);
     for (uint32_t key = 0; key < 10000; key++) {
         static const unsigned lines[REQUEST_KINDS] = {1, 4, 2};
-        struct planned_request planned = wish_of(key);
+        struct planned_request planned = planned_for(key);
         CHECK_INT(planned.count, lines[planned.kind]);
         counts[planned.kind]++;
     }
@@ -173,6 +192,7 @@ static void test_mixture(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    harness_run("plan: names of items", test_names);
     harness_run("plan: of one item", test_one);
     harness_run("plan: keys are spread evenly", test_even);
     harness_run("plan: by Zipf as often as the weights say", test_zipf);
