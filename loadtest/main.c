@@ -1,3 +1,5 @@
+/* seckill-load: prepares a run (targets, files, memory), goes through its steps, and turns the verdict into
+ * the exit status. */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -17,7 +19,7 @@
 
 #define BASELINE_NS UINT64_C(2000000000) /* limit of the audits before the load */
 #define OTHER_FILES 32                   /* open files beside the connections */
-#define HOST_MAX    255
+#define HOST_MAX    255                  /* characters */
 
 enum exit_code { EXIT_CLEAN = 0, EXIT_VIOLATED = 1, EXIT_USAGE = 2, EXIT_INCONCLUSIVE = 3 };
 
@@ -40,7 +42,7 @@ struct session {
 
 static volatile sig_atomic_t stop;
 
-static void on_signal(int number) {
+static void load_on_signal(int number) {
     static const char word[] = "\nseckill-load: stopped without a verdict\n";
     (void)number;
     if (stop != 0) {
@@ -52,13 +54,13 @@ static void on_signal(int number) {
 }
 
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = load_on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
-static int fail(int code, const char *what, const char *why) {
+static int load_fail(int code, const char *what, const char *why) {
     fprintf(stderr, "seckill-load: %s: %s\n", what, why);
     return code;
 }
@@ -129,43 +131,43 @@ static const char *target_resolve(const char *url, struct target *target, bool *
 
 /* If a target cannot be reached, the load is not the intended one. With retries the other targets get its
  * share. */
-static int prepare_targets(struct session *s) {
+static int session_prepare_targets(struct session *s) {
     const struct options *o = &s->options;
     bool accepts[FLAG_TEXTS] = {false};
     for (unsigned i = 0; i < o->urls.count; i++) {
         const char *wrong = target_resolve(o->urls.texts[i], &s->targets[i], &accepts[i]);
         if (wrong)
-            return fail(EXIT_USAGE, o->urls.texts[i], wrong);
+            return load_fail(EXIT_USAGE, o->urls.texts[i], wrong);
     }
     for (unsigned i = 0; i < o->urls.count; i++) {
         if (accepts[i])
             continue;
         if (!o->retries || o->urls.count == 1)
-            return fail(EXIT_INCONCLUSIVE, o->urls.texts[i], fetch_text(FETCH_NO_CONNECTION));
-        fail(EXIT_CLEAN, o->urls.texts[i], "WARNING: cannot connect; its requests go to the others");
+            return load_fail(EXIT_INCONCLUSIVE, o->urls.texts[i], fetch_text(FETCH_NO_CONNECTION));
+        load_fail(EXIT_CLEAN, o->urls.texts[i], "WARNING: cannot connect; its requests go to the others");
     }
     return EXIT_CLEAN;
 }
 
 /* Returns EXIT_CLEAN if everything is ready for the first request. */
-static int prepare(struct session *s) {
+static int session_prepare(struct session *s) {
     const struct options *o = &s->options;
     if (!allow_files(o->connections))
-        return fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
-    int code = prepare_targets(s);
+        return load_fail(EXIT_USAGE, "--connections", "more than the limit of open files: see ulimit -Hn");
+    int code = session_prepare_targets(s);
     if (code != EXIT_CLEAN)
         return code;
     if (o->json) /* before the load, so that a wrong file name fails at once */
         s->json = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
     if (o->json && !s->json)
-        return fail(EXIT_USAGE, o->json, strerror(errno));
+        return load_fail(EXIT_USAGE, o->json, strerror(errno));
     if (o->progress && (s->progress_lines = fopen(o->progress, "we")) == NULL)
-        return fail(EXIT_USAGE, o->progress, strerror(errno));
+        return load_fail(EXIT_USAGE, o->progress, strerror(errno));
     s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     if (!plan_init(&s->plan, o) || !s->pool || !s->before || !s->after)
-        return fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
+        return load_fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
     progress_init(&s->progress, s->progress_lines);
     s->report.plan = &s->plan;
     s->report.run = s->run;
@@ -174,53 +176,53 @@ static int prepare(struct session *s) {
     return EXIT_CLEAN;
 }
 
-static int show(const struct session *s) {
+static int session_show(const struct session *s) {
     static const int codes[] = {EXIT_CLEAN, EXIT_VIOLATED, EXIT_INCONCLUSIVE};
     int code = codes[s->report.verdict.kind];
     report_print(s->json == stdout ? stderr : stdout, &s->report);
     if (s->json && !report_write_json(s->json, &s->report))
-        code = fail(code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_INCONCLUSIVE, s->options.json,
-                    "cannot be written");
+        code = load_fail(code == EXIT_VIOLATED ? EXIT_VIOLATED : EXIT_INCONCLUSIVE, s->options.json,
+                         "cannot be written");
     return code;
 }
 
 /* Audits, loads, resolves, audits again, checks the orders, and judges. */
-static int run(struct session *s) {
+static int session_run(struct session *s) {
     const struct options *o = &s->options;
     struct report *r = &s->report;
     enum fetch_status status = fetch_books(s->pool, o, BASELINE_NS, &s->progress, s->before);
     if (status != FETCH_OK) {
         progress_clear(&s->progress);
-        return fail(EXIT_INCONCLUSIVE, o->urls.texts[0], fetch_text(status));
+        return load_fail(EXIT_INCONCLUSIVE, o->urls.texts[0], fetch_text(status));
     }
     generator_run(&s->generator, s->pool);
     r->interrupted = stop != 0 || s->generator.out_of_memory;
     report_time(r, s->generator.started_ns, s->generator.ended_ns);
     generator_resolve(&s->generator, s->pool, uv_hrtime() + o->settle_ns);
     if (!request_log_match(&s->log))
-        return fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
+        return load_fail(EXIT_INCONCLUSIVE, "no memory", "for the comparison with the books");
     status = fetch_books(s->pool, o, o->settle_ns, &s->progress, s->after);
     fetch_orders(s->pool, &s->plan, &s->log, &s->progress);
     progress_clear(&s->progress);
 
     struct books *after = status == FETCH_OK ? s->after : NULL;
     if (!verdict_reach(&s->log, &s->plan, s->before, after, &r->verdict))
-        return fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
+        return load_fail(EXIT_INCONCLUSIVE, "no memory", "for the verdict");
     report_count(r);
     r->before = books_sum(s->before, item_count(o));
     r->after = books_sum(s->after, item_count(o));
     r->audit_error = fetch_text(status);
     r->connected = connection_pool_connects(s->pool);
-    return show(s);
+    return session_show(s);
 }
 
 int main(int argc, char **argv) {
-    static struct session session; /* static, since histograms and request forms make it large */
+    static struct session session; /* static, since histograms and request templates make it large */
     char error[256];
     (void)argc;
     uint64_t random[2] = {0};
     if (getrandom(random, sizeof random, 0) != sizeof random)
-        return fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
+        return load_fail(EXIT_INCONCLUSIVE, "getrandom", strerror(errno));
     snprintf(session.run, sizeof session.run, "%016" PRIx64, random[0]);
     enum flags_status status =
         options_read(argv, random[1] % 1000000000, &session.options, error, sizeof error);
@@ -228,9 +230,9 @@ int main(int argc, char **argv) {
         return flags_answer(status, "seckill-load", options_help, error);
     request_log_init(&session.log);
     catch_signals();
-    int code = prepare(&session);
+    int code = session_prepare(&session);
     if (code == EXIT_CLEAN)
-        code = run(&session);
+        code = session_run(&session);
     connection_pool_close(session.pool);
     request_log_free(&session.log);
     plan_free(&session.plan);

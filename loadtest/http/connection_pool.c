@@ -16,6 +16,7 @@ enum job_state {
     JOB_WAITING, /* until wake_ns: for the next attempt, or, with tries 0, for the next job */
 };
 
+/* One socket, and the job that it works on. */
 struct connection {
     char request[POOL_REQUEST_SIZE];
     struct response response;
@@ -25,7 +26,7 @@ struct connection {
     uv_connect_t connecting;
     uv_write_t writing;
     enum socket_state socket;
-    const struct target *peer; /* the socket is connected to it */
+    const struct target *peer; /* the socket is connected to it, or connecting */
     size_t request_length;
     uint64_t sent_ns;
     uint64_t answered_ns;

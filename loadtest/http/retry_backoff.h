@@ -7,10 +7,10 @@
 
 #include "base/random.h"
 
-#define RETRY_ATTEMPTS       10                   /* attempts of a request, with the first */
-#define RETRY_BACKOFF_MIN_NS UINT64_C(5000000)    /* after the first failure */
-#define RETRY_BACKOFF_MAX_NS UINT64_C(1000000000) /* after any later failure of the same job */
-#define RETRY_PAUSE_MAX_NS   UINT64_C(100000000)  /* before a new job, if the last one could not be sent */
+#define RETRY_ATTEMPTS       10                /* of a request with --retries, the first attempt included */
+#define RETRY_BACKOFF_MIN_NS UINT64_C(5000000) /* after the first failure */
+#define RETRY_BACKOFF_MAX_NS UINT64_C(1000000000) /* limit between two attempts of one job */
+#define RETRY_PAUSE_MAX_NS   UINT64_C(100000000)  /* limit before a new job, if the last was not sent */
 
 /* The wait after `failures` failures in a row (1 or more). It doubles each time. Half of it is random, so
  * that connections that failed together do not return together. */
