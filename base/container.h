@@ -1,4 +1,4 @@
-/* From a member of a struct to the struct: for callbacks that get only the member. */
+/* From a pointer to a member to the struct around it, for callbacks that get only the member. */
 #ifndef BASE_CONTAINER_H
 #define BASE_CONTAINER_H
 

@@ -23,7 +23,7 @@ bool flag_read_u32(const struct flag *flag, const char *text, void *value) {
     return good;
 }
 
-/* strtod() takes more: signs, exponents, "nan". */
+/* strtod() alone would also take signs, exponents and "nan". */
 bool flag_read_decimal(const struct flag *flag, const char *text, void *value) {
     char *end = NULL;
     double number = strtod(text, &end);
@@ -41,7 +41,7 @@ bool flag_read_text(const struct flag *flag, const char *text, void *value) {
 bool flag_read_switch(const struct flag *flag, const char *text, void *value) {
     (void)flag;
     *(bool *)value = true;
-    return text == NULL;
+    return !text;
 }
 
 bool flag_read_texts(const struct flag *flag, const char *text, void *value) {
@@ -53,8 +53,10 @@ bool flag_read_texts(const struct flag *flag, const char *text, void *value) {
     return true;
 }
 
-/* The flag of `word`, and its value if that is in the same word. */
-static const struct flag *find(const struct flag *flags, size_t count, const char *word, const char **value) {
+/* Finds the flag of `word`; NULL: there is none. *value: the value, if it is in the same word, or else NULL.
+ */
+static const struct flag *flags_find(const struct flag *flags, size_t count, const char *word,
+                                     const char **value) {
     bool operand = word[0] != '-';
     size_t length = strcspn(word, "=");
     *value = operand ? word : word[length] == '=' ? word + length + 1 : NULL;
@@ -68,25 +70,25 @@ static const struct flag *find(const struct flag *flags, size_t count, const cha
 
 enum flags_status flags_read(const struct flag *flags, size_t count, char *const *argv, void *options,
                              char *error, size_t error_size) {
-    for (char *const *word = argv + 1; *word != NULL; word++) {
+    for (char *const *word = argv + 1; *word; word++) {
         const char *value;
         if (strcmp(*word, "--help") == 0)
             return FLAGS_HELP;
         if (strcmp(*word, "--version") == 0)
             return FLAGS_VERSION;
-        const struct flag *flag = find(flags, count, *word, &value);
-        bool is_switch = flag != NULL && flag->read == flag_read_switch;
-        if (flag == NULL || (is_switch && value != NULL)) {
+        const struct flag *flag = flags_find(flags, count, *word, &value);
+        bool is_switch = flag && flag->read == flag_read_switch;
+        if (!flag || (is_switch && value)) {
             snprintf(error, error_size, "%s is no option%s", *word, is_switch ? " with a value" : "");
             return FLAGS_WRONG;
         }
-        if (!is_switch && value == NULL && (value = *++word) == NULL) {
+        if (!is_switch && !value && (value = *++word) == NULL) {
             snprintf(error, error_size, "%s needs a value", flag->name);
             return FLAGS_WRONG;
         }
         if (flag->read(flag, value, (char *)options + flag->offset))
             continue;
-        if (flag->must != NULL)
+        if (flag->must)
             snprintf(error, error_size, "%s must be %s", flag->name, flag->must);
         else
             snprintf(error, error_size, "%s must be a number from %.15g to %.15g", flag->name, flag->min,

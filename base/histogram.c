@@ -1,17 +1,18 @@
 #include "base/histogram.h"
 
 #define SUB_BITS 7
-#define SUB      (1u << SUB_BITS)
+#define SUB      (1u << SUB_BITS) /* buckets for each power of two */
 
-/* Values below 256 have a bucket each; above, the top eight bits choose it. */
-static unsigned bucket_of(uint64_t value) {
+/* Each value below 256 has a bucket of its own; of a larger value the top eight bits choose the bucket. */
+static unsigned histogram_bucket(uint64_t value) {
     if (value < UINT64_C(2) * SUB)
         return (unsigned)value;
     unsigned shift = 63u - (unsigned)__builtin_clzll(value) - SUB_BITS;
     return shift * SUB + (unsigned)(value >> shift);
 }
 
-static uint64_t bucket_top(unsigned bucket) {
+/* The largest value of a bucket. */
+static uint64_t histogram_bucket_top(unsigned bucket) {
     if (bucket < 2 * SUB)
         return bucket;
     unsigned shift = bucket / SUB - 1;
@@ -20,7 +21,7 @@ static uint64_t bucket_top(unsigned bucket) {
 }
 
 void histogram_record(struct histogram *h, uint64_t value) {
-    h->counts[bucket_of(value)]++;
+    h->counts[histogram_bucket(value)]++;
     h->total++;
     if (value > h->max)
         h->max = value;
@@ -44,7 +45,7 @@ uint64_t histogram_quantile(const struct histogram *h, double fraction) {
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
         seen += h->counts[bucket];
         if (seen >= rank && seen > 0) {
-            uint64_t top = bucket_top(bucket);
+            uint64_t top = histogram_bucket_top(bucket);
             return top < h->max ? top : h->max;
         }
     }

@@ -1,5 +1,5 @@
-/* A log-linear histogram of durations: 128 buckets for each power of two, so a value read back is at most
- * 1/128 (0.8 %) above what was recorded. The largest one is kept exactly. */
+/* A log-linear histogram: it has 128 buckets for each power of two, so that a quantile is at most 1/128 (0.8
+ * %) above the value that was recorded. The maximum is exact. Not safe from several threads. */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 
@@ -7,7 +7,7 @@
 
 #define HISTOGRAM_BUCKETS (58 * 128)
 
-/* All zero is an empty one. */
+/* Zeroed: an empty histogram. */
 struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
     uint64_t total;
@@ -16,10 +16,11 @@ struct histogram {
 
 void histogram_record(struct histogram *h, uint64_t value);
 
-/* Adds all that `other` has recorded. */
+/* Adds everything that `other` has recorded. */
 void histogram_add(struct histogram *h, const struct histogram *other);
 
-/* The value that `fraction` (0 to 1) of all that was recorded do not exceed; 0 when empty. */
+/* The smallest bucket bound that at least `fraction` (0 to 1) of the recorded values do not exceed, and never
+ * more than the maximum. 0 if the histogram is empty. */
 uint64_t histogram_quantile(const struct histogram *h, double fraction);
 
 #endif

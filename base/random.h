@@ -1,9 +1,10 @@
-/* splitmix64: from one seed the same choices each time. Not for secrets. */
+/* Pseudo-random numbers (splitmix64): the same seed gives the same numbers. Not for secrets. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stdint.h>
 
+/* The next number; *state is the seed at first. */
 static inline uint64_t random_next(uint64_t *state) {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,9 +1,9 @@
 #!/bin/bash
-# baskets.sh: sells the same baskets in every way: 32 connections, baskets of three lines, ten items of 200 units with the first
-# most in demand, two servers. Prints which ways oversold, their rates, and the waits for locks. Then measures how much 32
-# connections that buy baskets slow down the purchases of another item; and, when both want the same items, how many baskets had to
-# refund units, and how long those units were gone. BASKETS_ROUNDS (3): repetitions of the latter two. BASKETS_SECONDS (4).
-# Exit status 1 if a result is unexpected.
+# baskets.sh: sells the same baskets in every way, with 32 connections and two servers: baskets of three lines, of ten items with 200
+# units each, of which the first are most in demand. Prints which ways oversold, their rates, and the waits for locks. Then measures
+# how much 32 connections that buy baskets slow down the purchases of another item. Last, baskets and purchases want the same items:
+# measures how many baskets had to refund units, and for how long nobody could buy those units. BASKETS_ROUNDS (3): repetitions of
+# the last two. BASKETS_SECONDS (4): seconds for each of their results. Exit status 1 if a result is unexpected.
 # shellcheck disable=SC2154 # redis_port, url and seckilld_pid are set by stage.sh
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac

@@ -1,8 +1,8 @@
 #!/bin/bash
-# deaths.sh: for how long nothing is sold after kill -9 of a master, below Sentinels and in a cluster, while two
-# instances sell: from the death to the first 201 of either. A part of it are the servers, until they name a new master;
-# the rest are the instances, which notice, put back what was lost, and wait for each other. Prints medians and maxima,
-# and writes JSON to DEATHS_JSON (build/deaths.json). DEATHS (10): of each kind.
+# deaths.sh: measures for how long two instances sell nothing after kill -9 of a master, below Sentinels and in a
+# cluster: from the death to the first 201 of either instance. First the servers take their time, until they name a new
+# master; then the instances, which notice it, put back what was lost, and wait for each other. Prints medians and
+# maxima, and writes JSON to DEATHS_JSON (build/deaths.json). DEATHS (10): deaths of each kind.
 # shellcheck disable=SC2154,SC2317 # redis_port and url are set by stage.sh; is_well is only called by name
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac

@@ -1,11 +1,11 @@
 #!/bin/bash
-# masters.sh: what a purchase of one of ten thousand items costs the service and the stores, with one Redis, and with a
-# Redis Cluster of one, three and six masters, in turns on this machine. The load grows with the masters, as it would
-# with machines: so many connections for each. Flat costs mean that capacity grows with machines. Beside it, as the
-# control: what two and six servers spend on an order without service and cluster, each driven by a bench-store of its
-# own. How much more it is with six is the price of sharing the cores of this machine. Writes JSON to MASTERS_JSON
-# (build/masters.json). MASTERS_SECONDS (8): seconds for each result. MASTERS_ROUNDS (3): the medians of so many rounds.
-# MASTERS_CONNECTIONS (128): for each master.
+# masters.sh: measures the CPU time that a purchase of one of ten thousand items costs the service and the stores, with
+# one Redis and with a Redis Cluster of one, three and six masters, in turns on this machine. Each master adds the same
+# number of connections to the load, as a machine of its own would. If the costs stay the same, capacity grows with the
+# machines. As the control it also measures the cost of an order for two and six servers without service and cluster,
+# each driven by a bench-store of its own: the difference between the two is the price of sharing the cores of this
+# machine. Writes JSON to MASTERS_JSON (build/masters.json). MASTERS_SECONDS (8): seconds for each result.
+# MASTERS_ROUNDS (3): rounds, of which it prints the medians. MASTERS_CONNECTIONS (128): connections for each master.
 # shellcheck disable=SC2154,SC2317 # redis_port, redis_pid, url and seckilld_pid are set by stage.sh, which also calls knows_all
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac

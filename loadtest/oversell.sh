@@ -1,5 +1,5 @@
 #!/bin/bash
-# oversell.sh: the same sale with every strategy: a hundred units, 64 connections, 5,000 buyers, a fifth of the requests repeated.
+# oversell.sh: plays the same sale with every strategy: a hundred units, 64 connections, 5,000 buyers, a fifth of the requests repeated.
 # Prints which strategies oversold, and why. OVERSELL_ROUNDS (1): repetitions. Exit status 1 if a result is unexpected.
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac

@@ -34,13 +34,13 @@ void progress_clear(const struct progress *progress) {
 }
 
 void progress_answered(struct progress *progress, uint64_t latency_ns) {
-    if (progress->lines != NULL)
+    if (progress->lines)
         histogram_record(&progress->latencies, latency_ns);
 }
 
 void progress_write(struct progress *progress, uint64_t now_ns, uint64_t elapsed_ns,
                     const struct progress_counts *counts, bool last) {
-    if (progress->lines == NULL || (now_ns < progress->next_line_ns && !last))
+    if (!progress->lines || (now_ns < progress->next_line_ns && !last))
         return;
     progress->next_line_ns = now_ns + LINE_NS;
     fprintf(progress->lines,

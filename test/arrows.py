@@ -14,8 +14,7 @@ MODULES = {
     'lock/libetcd': ['base'],
     'lock': ['base', 'lock/libetcd'],
     'lock/bench': ['base', 'lock'],
-    'service': 'rfc3339 log config http background/blocking_pool.h background/store_clock.h background/lock_switch.h service.h failpoint_hook '
-               'metrics loop_thread background admin_token api worker main',
+    'service': ['base', 'inventory', 'lock'],
     'loadtest': ['base'],
     'loadtest/lab': ['base', 'lock', 'lock/libetcd'],
 }
@@ -32,7 +31,7 @@ ORDER = {
     'service': 'rfc3339 log config http background/blocking_pool.h background/store_clock.h background/lock_switch.h service.h failpoint_hook '
                'metrics loop_thread background admin_token api worker main',
     'loadtest/lab': 'events judge draw stage scenarios play lesson_report commands.h run_command render_command serve main',
-    'loadtest': 'options progress plan http judge report load main',
+    'loadtest': 'load_options progress http request_plan judge generator sale_report main',
 }
 
 # Base names that stand for one thing wherever they are.

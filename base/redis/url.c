@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host.h"
-#include "base/percent.h"
+#include "base/url_parts.h"
 
 enum { PORT = 6379, SENTINEL_PORT = 26379 };
 

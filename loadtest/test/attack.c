@@ -81,23 +81,21 @@ void attack_check_code(const struct attack_result *outcome, int code) {
         FAIL("exit status %d, not %d: %s", outcome->code, code, outcome->text);
 }
 
-void attack_check_violated(const struct attack_result *outcome, const char *name, long long least) {
-    attack_check_violated_both(outcome, name, name, least);
-}
-
-void attack_check_violated_both(const struct attack_result *outcome, const char *name, const char *other,
-                                long long least) {
+void attack_check_fault(const struct attack_result *outcome, const struct attack_fault *fault) {
     static const char *const names[] = {"oversold",  "lost", "duplicated", "phantom",
                                         "undersold", "torn", "unbalanced", "unresolved"};
     attack_check_code(outcome, 1);
     CHECK_HAS(outcome->text, "NOT CLEAN  ");
     CHECK_HAS(outcome->json, "\"clean\": false");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0 || strcmp(names[i], other) == 0) {
-            if (attack_verdict_of(outcome, names[i]) < least)
-                FAIL("%s is not at least %lld: %s", names[i], least, outcome->text);
-        } else if (attack_verdict_of(outcome, names[i]) != 0) {
+        long long count = attack_verdict_of(outcome, names[i]);
+        bool counter = fault->counter && strcmp(names[i], fault->counter) == 0;
+        bool also = fault->also && strcmp(names[i], fault->also) == 0;
+        if ((counter || also) && count < fault->least)
+            FAIL("%s is not at least %lld: %s", names[i], fault->least, outcome->text);
+        if (counter && fault->exact)
+            CHECK_INT(count, fault->least);
+        if (!counter && !also && count != 0)
             FAIL("%s moved too: %s", names[i], outcome->text);
-        }
     }
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loadtest/http/response.h"
-#include "loadtest/judge/body.h"
+#include "loadtest/http/http_response.h"
+#include "loadtest/judge/answer_body.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

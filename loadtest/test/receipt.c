@@ -78,21 +78,27 @@ struct log_order *receipt_order(uint32_t key, unsigned part) {
 struct verdict receipt_judge(const struct options *options, const struct books *before,
                              const struct books *after) {
     struct verdict v;
-    struct demand demand;
+    struct plan plan;
     CHECK(request_log_match(&request_log));
-    CHECK(demand_init(&demand, options));
-    bool reached = verdict_reach(&request_log, &demand, before, after, &v);
-    demand_free(&demand);
+    CHECK(plan_init(&plan, options));
+    bool reached = verdict_reach(&request_log, &plan, before, after, &v);
+    plan_free(&plan);
     CHECK(reached);
     return v;
 }
 
 const char *receipt_text(struct verdict v) {
     static const char *const kinds[] = {"clean", "violated", "inconclusive"};
-    const char *more = v.torn + v.unbalanced > 0
-                           ? harness_format(" torn %d unbalanced %d", (int)v.torn, (int)v.unbalanced)
-                           : "";
-    return harness_format("%s over %d lost %d dup %d phantom %d under %d unresolved %d unchecked %d%s",
-                          kinds[v.kind], (int)v.oversold, (int)v.lost, (int)v.duplicated, (int)v.phantom,
-                          (int)v.undersold, (int)v.unresolved, (int)v.unchecked, more);
+    const struct {
+        const char *name;
+        long long count;
+    } counters[] = {{"over", v.oversold},       {"lost", v.lost},       {"dup", v.duplicated},
+                    {"phantom", v.phantom},     {"under", v.undersold}, {"unresolved", v.unresolved},
+                    {"unchecked", v.unchecked}, {"torn", v.torn},       {"unbalanced", v.unbalanced}};
+    const char *text = kinds[v.kind];
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        if (counters[i].count != 0)
+            text = harness_format("%s %s %lld", text, counters[i].name, counters[i].count);
+    }
+    return text;
 }

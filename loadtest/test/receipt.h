@@ -3,7 +3,7 @@
 #define LOADTEST_TEST_RECEIPT_H
 
 #include "loadtest/judge/request_log.h"
-#include "loadtest/judge/verdict.h"
+#include "loadtest/judge/sale_verdict.h"
 
 extern struct request_log request_log;
 
@@ -24,8 +24,8 @@ struct log_order *receipt_order(uint32_t key, unsigned part);
 /* `after` may be NULL. */
 struct verdict receipt_judge(const struct options *options, const struct books *before,
                              const struct books *after);
-/* All counters as one text, so that a check covers those that should be 0; torn and unbalanced only if one of
- * them is not 0. */
+/* The kind of the verdict and all counters that are not 0, as one text: so a check covers also those that
+ * should be 0. */
 const char *receipt_text(struct verdict v);
 
 #endif

@@ -64,8 +64,6 @@ static void test_beside_purchases(void) {
         CHECK_HAS(outcome.json, kinds[i]);
     CHECK_INT(attack_number_of(&outcome, "purchases_percent"), 60);
     CHECK_INT(seller_orders(seller), attack_number_of(&outcome, "orders"));
-    outcome = attack(start(SELLER_OVERSELLS), "--basket-lines 3 --purchases 60");
-    attack_check_violated(&outcome, "oversold", 5);
 }
 
 static void test_right_mixture(unsigned faults, const char *cause, const char *more) {
@@ -93,138 +91,60 @@ static void test_unresolved(void) {
     CHECK_HAS(outcome.text, "NO VERDICT");
 }
 
-static const char baskets[] = "--basket-lines 3 --duplicates 20";
+#define BASKETS   "--basket-lines 3 --duplicates 20"
+#define TRANSFERS "--transfers 50 --duplicates 20"
+static const struct attack_fault faults[] = {
+    /* Every tenth order of an item: some baskets lose one line. */
+    {"baskets: catches a lost line", SELLER_LOSES, BASKETS, "lost", 10, false, "torn"},
+    {"baskets: catches a lost line that the audit conceals", SELLER_LOSES | SELLER_LIES, BASKETS, "lost", 10,
+     false, "torn"},
+    {"baskets: catches a line for somebody else", SELLER_ALTERS, BASKETS, "lost", 10, false, NULL},
+    {"baskets: catches a line told as confirmed, but cancelled", SELLER_CANCELS, BASKETS, "lost", 10, false,
+     NULL},
+    {"baskets: catches a line with two orders", SELLER_DOUBLES_LINE, BASKETS, "phantom", 10, false, NULL},
+    {"baskets: catches a line of a refused basket", SELLER_KEEPS_LINE, BASKETS, "phantom", 1, false, NULL},
+    {"baskets: catches oversold", SELLER_OVERSELLS, BASKETS, "oversold", 5, false, NULL},
+    {"baskets: catches two for one key", SELLER_SELLS_TWICE, BASKETS, "duplicated", 3, false, NULL},
+    {"baskets: catches another answer to a repeated key", SELLER_RETELLS, BASKETS, "duplicated", 1, false,
+     NULL},
+    {"baskets: catches winners told sold-out", SELLER_FORGETS, BASKETS, "duplicated", 1, false, NULL},
+    {"baskets: catches orders in the wrong sequence", SELLER_MIXES_UP, BASKETS, "lost", 10, false, NULL},
+    {"baskets: catches a wrong quantity in the answer", SELLER_MISCOUNTS, BASKETS, "lost", 10, false, NULL},
+    {"baskets: catches a wrong user in the answer", SELLER_MISNAMES, BASKETS, "lost", 10, false, NULL},
+    {"baskets: catches an order missing in the answer", SELLER_OMITS, BASKETS, "torn", 10, false, NULL},
+    {"baskets: catches an order too many in the answer", SELLER_REPEATS, BASKETS, "duplicated", 10, false,
+     NULL},
+    {"baskets: catches one order for all lines", SELLER_SAME_ORDER, BASKETS, "lost", 10, false, NULL},
+    {"baskets: catches oversold beside purchases", SELLER_OVERSELLS, "--basket-lines 3 --purchases 60",
+     "oversold", 5, false, NULL},
+    /* A retry of a basket whose answer was lost buys it again. */
+    {"baskets: catches a retry that buys twice", SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE,
+     "--basket-lines 3 --retries", "phantom", 10, false, NULL},
+    {"transfers: catches units that arrive nowhere", SELLER_DRAINS, TRANSFERS, "unbalanced", 10, false, NULL},
+    {"transfers: catches one carried out twice", SELLER_MOVES_TWICE, TRANSFERS, "unbalanced", 5, false, NULL},
+    {"transfers: catches units that arrive elsewhere", SELLER_MOVES_ASTRAY, TRANSFERS, "unbalanced", 5, false,
+     NULL},
+    {"transfers: catches one not carried out", SELLER_MOVES_NOTHING, TRANSFERS, "unbalanced", 5, false, NULL},
+    {"transfers: catches one refused, but carried out", SELLER_MOVES_REFUSED, TRANSFERS, "unbalanced", 5,
+     false, NULL},
+    {"transfers: catches a wrong quantity in the answer", SELLER_MISCOUNTS, TRANSFERS, "lost", 10, false,
+     NULL},
+    {"transfers: catches a wrong item in the answer", SELLER_MISNAMES, TRANSFERS, "lost", 10, false, NULL},
+    {"transfers: catches another answer to a repeated key", SELLER_RETELLS, TRANSFERS, "duplicated", 1, false,
+     NULL},
+    {"transfers: catches two for one key", SELLER_SELLS_TWICE, "--transfers 100 --duplicates 50",
+     "duplicated", 1, false, NULL},
+    {"transfers: catches a refusal after an acknowledgement", SELLER_FORGETS,
+     "--transfers 100 --duplicates 50", "duplicated", 1, false, NULL},
+    /* The retry of a transfer whose answer was lost moves the units again. */
+    {"transfers: catches a retry that moves twice", SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE,
+     "--transfers 100 --retries", "unbalanced", 10, false, NULL},
+};
+static const struct attack_fault *fault; /* of the running test */
 
-/* Every tenth order of an item: some baskets lose one line. */
-static void test_line_lost(void) {
-    struct attack_result outcome = attack(start(SELLER_LOSES), baskets);
-    attack_check_violated_both(&outcome, "lost", "torn", 10);
-}
-
-static void test_line_lost_and_concealed(void) {
-    struct attack_result outcome = attack(start(SELLER_LOSES | SELLER_LIES), baskets);
-    attack_check_violated_both(&outcome, "lost", "torn", 10);
-}
-
-static void check_baskets(unsigned faults, const char *name, long long least) {
-    struct attack_result outcome = attack(start(faults), baskets);
-    attack_check_violated(&outcome, name, least);
-}
-
-static void test_line_altered(void) {
-    check_baskets(SELLER_ALTERS, "lost", 10);
-}
-
-static void test_line_cancelled(void) {
-    check_baskets(SELLER_CANCELS, "lost", 10);
-}
-
-static void test_line_doubled(void) {
-    check_baskets(SELLER_DOUBLES_LINE, "phantom", 10);
-}
-
-static void test_line_kept(void) {
-    check_baskets(SELLER_KEEPS_LINE, "phantom", 1);
-}
-
-static void test_oversold(void) {
-    check_baskets(SELLER_OVERSELLS, "oversold", 5);
-}
-
-static void test_sold_twice(void) {
-    check_baskets(SELLER_SELLS_TWICE, "duplicated", 3);
-}
-
-static void test_retold(void) {
-    check_baskets(SELLER_RETELLS, "duplicated", 1);
-}
-
-static void test_winner_refused(void) {
-    check_baskets(SELLER_FORGETS, "duplicated", 1);
-}
-
-static void test_mixed_up(void) {
-    check_baskets(SELLER_MIXES_UP, "lost", 10);
-}
-
-static void test_miscounted(void) {
-    check_baskets(SELLER_MISCOUNTS, "lost", 10);
-}
-
-static void test_misnamed(void) {
-    check_baskets(SELLER_MISNAMES, "lost", 10);
-}
-
-static void test_omitted(void) {
-    check_baskets(SELLER_OMITS, "torn", 10);
-}
-
-static void test_repeated(void) {
-    check_baskets(SELLER_REPEATS, "duplicated", 10);
-}
-
-static void test_same_order(void) {
-    check_baskets(SELLER_SAME_ORDER, "lost", 10);
-}
-
-/* A retry of a basket whose answer was lost buys it again. */
-static void test_retry_buys_twice(void) {
-    struct attack_result outcome =
-        attack(start(SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE), "--basket-lines 3 --retries");
-    attack_check_violated(&outcome, "phantom", 10);
-}
-
-static const char transfers[] = "--transfers 50 --duplicates 20";
-
-static void check_transfers(unsigned faults, const char *name, long long least) {
-    struct attack_result outcome = attack(start(faults), transfers);
-    attack_check_violated(&outcome, name, least);
-}
-
-static void test_drained(void) {
-    check_transfers(SELLER_DRAINS, "unbalanced", 10);
-}
-
-static void test_moved_twice(void) {
-    check_transfers(SELLER_MOVES_TWICE, "unbalanced", 5);
-}
-
-static void test_moved_astray(void) {
-    check_transfers(SELLER_MOVES_ASTRAY, "unbalanced", 5);
-}
-
-static void test_moved_nothing(void) {
-    check_transfers(SELLER_MOVES_NOTHING, "unbalanced", 5);
-}
-
-static void test_moved_refused(void) {
-    check_transfers(SELLER_MOVES_REFUSED, "unbalanced", 5);
-}
-
-static void test_transfer_told_otherwise(void) {
-    check_transfers(SELLER_MISCOUNTS, "lost", 10);
-    check_transfers(SELLER_MISNAMES, "lost", 10);
-}
-
-static void test_transfer_retold(void) {
-    check_transfers(SELLER_RETELLS, "duplicated", 1);
-}
-
-static void test_transfer_again(void) {
-    struct attack_result outcome = attack(start(SELLER_SELLS_TWICE), "--transfers 100 --duplicates 50");
-    attack_check_violated(&outcome, "duplicated", 1);
-}
-
-static void test_transfer_refused_after_all(void) {
-    struct attack_result outcome = attack(start(SELLER_FORGETS), "--transfers 100 --duplicates 50");
-    attack_check_violated(&outcome, "duplicated", 1);
-}
-
-/* The retry of a transfer whose answer was lost moves the units again. */
-static void test_transfer_retry_moves_twice(void) {
-    struct attack_result outcome =
-        attack(start(SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE), "--transfers 100 --retries");
-    attack_check_violated(&outcome, "unbalanced", 10);
+static void test_fault(void) {
+    struct attack_result outcome = attack(start(fault->faults), fault->flags);
+    attack_check_fault(&outcome, fault);
 }
 
 int main(int argc, char **argv) {
@@ -234,33 +154,8 @@ int main(int argc, char **argv) {
     harness_run("baskets: beside purchases", test_beside_purchases);
     harness_run("baskets: lost replies, errors and nonsense are settled", test_lost_replies);
     harness_run("baskets: unresolved is not clean", test_unresolved);
-    harness_run("baskets: catches a lost line", test_line_lost);
-    harness_run("baskets: catches a lost line that the audit conceals", test_line_lost_and_concealed);
-    harness_run("baskets: catches a line for somebody else", test_line_altered);
-    harness_run("baskets: catches a line told as confirmed, but cancelled", test_line_cancelled);
-    harness_run("baskets: catches a line with two orders", test_line_doubled);
-    harness_run("baskets: catches a line of a refused basket", test_line_kept);
-    harness_run("baskets: catches oversold", test_oversold);
-    harness_run("baskets: catches two for one key", test_sold_twice);
-    harness_run("baskets: catches another answer to a repeated key", test_retold);
-    harness_run("baskets: catches winners told sold-out", test_winner_refused);
-    harness_run("baskets: catches orders in the wrong sequence", test_mixed_up);
-    harness_run("baskets: catches a wrong quantity in the answer", test_miscounted);
-    harness_run("baskets: catches a wrong user in the answer", test_misnamed);
-    harness_run("baskets: catches an order missing in the answer", test_omitted);
-    harness_run("baskets: catches an order too many in the answer", test_repeated);
-    harness_run("baskets: catches one order for all lines", test_same_order);
-    harness_run("baskets: catches a retry that buys twice", test_retry_buys_twice);
     harness_run("transfers: a right seller is clean", test_right_transfers);
-    harness_run("transfers: catches units that arrive nowhere", test_drained);
-    harness_run("transfers: catches one carried out twice", test_moved_twice);
-    harness_run("transfers: catches units that arrive elsewhere", test_moved_astray);
-    harness_run("transfers: catches one not carried out", test_moved_nothing);
-    harness_run("transfers: catches one refused, but carried out", test_moved_refused);
-    harness_run("transfers: catches one told as another", test_transfer_told_otherwise);
-    harness_run("transfers: catches another answer to a repeated key", test_transfer_retold);
-    harness_run("transfers: catches two for one key", test_transfer_again);
-    harness_run("transfers: catches a refusal after an acknowledgement", test_transfer_refused_after_all);
-    harness_run("transfers: catches a retry that moves twice", test_transfer_retry_moves_twice);
+    for (fault = faults; fault < faults + sizeof faults / sizeof faults[0]; fault++)
+        harness_run(fault->name, test_fault);
     return harness_finish();
 }

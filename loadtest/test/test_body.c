@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "loadtest/judge/body.h"
+#include "loadtest/judge/answer_body.h"
 #include "test/harness.h"
 
 static bool read_text(const char *text, struct body *body) {

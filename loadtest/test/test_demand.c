@@ -1,35 +1,54 @@
 #include <math.h>
 #include <string.h>
 
-#include "loadtest/plan/demand.h"
+#include "loadtest/request_plan.h"
 #include "test/harness.h"
 
-static struct demand demand;
+static struct plan plan;
 
 static void forget(void *unused) {
     (void)unused;
-    demand_free(&demand);
+    plan_free(&plan);
 }
 
-static struct wish wish_of(uint32_t key) {
-    struct wish wish;
-    demand_of_key(&demand, key, &wish);
-    return wish;
+static struct planned_request planned_for(uint32_t key) {
+    struct planned_request planned;
+    plan_of_key(&plan, key, &planned);
+    return planned;
 }
 
 static void begin(const struct options *options) {
-    CHECK(demand_init(&demand, options));
+    CHECK(plan_init(&plan, options));
     harness_defer(forget, NULL);
+}
+
+static void test_names(void) {
+    static const struct {
+        unsigned items;
+        uint32_t item, count;
+        const char *name;
+    } cases[] = {{0, 0, 1, "demo"}, {100000, 0, 100000, "demo-0"}, {100000, 99999, 100000, "demo-99999"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options = {.item = "demo", .items = cases[i].items};
+        char name[ITEM_NAME_SIZE];
+        CHECK_INT(item_count(&options), cases[i].count);
+        item_name(&options, cases[i].item, name);
+        CHECK_STR(name, cases[i].name);
+        CHECK(item_is(&options, cases[i].item, name, strlen(name)));
+        CHECK(!item_is(&options, cases[i].item, "demo-99999", strlen(name) - 1));
+        CHECK(!item_is(&options, cases[i].item, "demo-999999", strlen(name) + 1));
+        CHECK(!item_is(&options, cases[i].item, NULL, 0));
+    }
 }
 
 static void test_one(void) {
     struct options options = {.item = "demo", .seed = harness_seed()};
     begin(&options);
     for (uint32_t key = 0; key < 100; key++) {
-        struct wish wish = wish_of(key);
-        CHECK_INT(wish.kind, DEMAND_PURCHASE);
-        CHECK_INT(wish.count, 1);
-        CHECK_INT(wish.items[0], 0);
+        struct planned_request planned = planned_for(key);
+        CHECK_INT(planned.kind, REQUEST_PURCHASE);
+        CHECK_INT(planned.count, 1);
+        CHECK_INT(planned.items[0], 0);
     }
 }
 
@@ -40,7 +59,7 @@ static void test_even(void) {
     unsigned *counts = harness_alloc(ITEMS * sizeof *counts);
     begin(&options);
     for (uint32_t key = 0; key < ITEMS * SHARE; key++)
-        counts[wish_of(key).items[0]]++;
+        counts[planned_for(key).items[0]]++;
     for (int i = 0; i < ITEMS; i++)
         CHECK(counts[i] > SHARE - SLACK && counts[i] < SHARE + SLACK);
 }
@@ -55,14 +74,14 @@ static void check_zipf(double exponent, uint32_t items) {
     for (uint32_t i = 0; i < items; i++)
         sum += pow(i + 1.0, -exponent);
     for (uint32_t key = 0; key < KEYS; key++)
-        counts[wish_of(key).items[0]]++;
+        counts[planned_for(key).items[0]]++;
     for (uint32_t i = 0; i < items; i++) {
         double expected = KEYS * pow(i + 1.0, -exponent) / sum;
         if (fabs(counts[i] - expected) > 7 * sqrt(expected) + 7)
             FAIL("item %u of %u, exponent %g: drawn %u times, expected %g", i, items, exponent, counts[i],
                  expected);
     }
-    demand_free(&demand);
+    plan_free(&plan);
 }
 
 static void test_zipf(void) {
@@ -77,26 +96,26 @@ static void test_zipf(void) {
 /* The same seed draws the same items, another seed others. */
 static void check_seed(struct options options) {
     enum { KEYS = 1000 };
-    struct demand other;
+    struct plan other;
     int equal = 0;
     begin(&options);
     struct options next = options;
     next.seed++;
-    CHECK(demand_init(&other, &next));
+    CHECK(plan_init(&other, &next));
     for (uint32_t key = 0; key < KEYS; key++) {
-        struct wish again = {.count = 0};
-        struct wish elsewhere;
-        struct wish first = wish_of(key);
-        wish_of(key + 1);
-        demand_of_key(&demand, key, &again);
+        struct planned_request again = {.count = 0};
+        struct planned_request elsewhere;
+        struct planned_request first = planned_for(key);
+        planned_for(key + 1);
+        plan_of_key(&plan, key, &again);
         CHECK_INT(again.kind, first.kind);
         CHECK_INT(again.count, first.count);
         CHECK(memcmp(again.items, first.items, first.count * sizeof first.items[0]) == 0);
-        demand_of_key(&other, key, &elsewhere);
+        plan_of_key(&other, key, &elsewhere);
         equal += elsewhere.kind == first.kind && elsewhere.items[0] == first.items[0];
     }
-    demand_free(&demand);
-    demand_free(&other);
+    plan_free(&plan);
+    plan_free(&other);
     CHECK(equal < KEYS / 10);
 }
 
@@ -113,18 +132,18 @@ static void test_baskets(void) {
     int twice = 0;
     begin(&options);
     for (uint32_t key = 0; key < 1000; key++) {
-        struct wish wish = wish_of(key);
-        CHECK_INT(wish.kind, DEMAND_BASKET);
-        CHECK_INT(wish.count, 5);
-        for (unsigned i = 0; i < wish.count; i++) {
-            CHECK(wish.items[i] < 3);
-            seen[wish.items[i]]++;
-            twice += i > 0 && wish.items[i] == wish.items[i - 1];
+        struct planned_request planned = planned_for(key);
+        CHECK_INT(planned.kind, REQUEST_BASKET);
+        CHECK_INT(planned.count, 5);
+        for (unsigned i = 0; i < planned.count; i++) {
+            CHECK(planned.items[i] < 3);
+            seen[planned.items[i]]++;
+            twice += i > 0 && planned.items[i] == planned.items[i - 1];
         }
     }
     CHECK(seen[0] > 1000 && seen[1] > 1000 && seen[2] > 1000 && twice > 500);
-    CHECK(demand_has(&demand, DEMAND_BASKET) && !demand_has(&demand, DEMAND_PURCHASE) &&
-          !demand_has(&demand, DEMAND_TRANSFER));
+    CHECK(plan_has(&plan, REQUEST_BASKET) && !plan_has(&plan, REQUEST_PURCHASE) &&
+          !plan_has(&plan, REQUEST_TRANSFER));
 }
 
 /* Three of ten requests, between two different items, whatever their weights. */
@@ -134,51 +153,52 @@ static void test_transfers(void) {
     int from_first = 0;
     begin(&options);
     for (uint32_t key = 0; key < 10000; key++) {
-        struct wish wish = wish_of(key);
-        CHECK(wish.kind == DEMAND_TRANSFER || wish.kind == DEMAND_PURCHASE);
-        if (wish.kind == DEMAND_PURCHASE)
+        struct planned_request planned = planned_for(key);
+        CHECK(planned.kind == REQUEST_TRANSFER || planned.kind == REQUEST_PURCHASE);
+        if (planned.kind == REQUEST_PURCHASE)
             continue;
-        CHECK_INT(wish.count, 2);
-        CHECK_INT(wish.items[0] + wish.items[1], 1);
+        CHECK_INT(planned.count, 2);
+        CHECK_INT(planned.items[0] + planned.items[1], 1);
         transfers++;
-        from_first += wish.items[0] == 0;
+        from_first += planned.items[0] == 0;
     }
     CHECK(transfers > 2600 && transfers < 3400);
     CHECK(from_first > transfers * 9 / 10);
-    CHECK(demand_has(&demand, DEMAND_PURCHASE) && demand_has(&demand, DEMAND_TRANSFER));
+    CHECK(plan_has(&plan, REQUEST_PURCHASE) && plan_has(&plan, REQUEST_TRANSFER));
     options.transfers = 100;
-    CHECK(!demand_has(&demand, DEMAND_PURCHASE));
-    CHECK_INT(wish_of(5).kind, DEMAND_TRANSFER);
+    CHECK(!plan_has(&plan, REQUEST_PURCHASE));
+    CHECK_INT(planned_for(5).kind, REQUEST_TRANSFER);
 }
 
 /* Of ten five purchases, two transfers and three baskets. */
 static void test_mixture(void) {
     struct options options = {
         .items = 5, .seed = harness_seed(), .basket_lines = 4, .purchases = 50, .transfers = 20};
-    int counts[DEMAND_KINDS] = {0};
+    int counts[REQUEST_KINDS] = {0};
     begin(&options);
     for (uint32_t key = 0; key < 10000; key++) {
-        static const unsigned lines[DEMAND_KINDS] = {1, 4, 2};
-        struct wish wish = wish_of(key);
-        CHECK_INT(wish.count, lines[wish.kind]);
-        counts[wish.kind]++;
+        static const unsigned lines[REQUEST_KINDS] = {1, 4, 2};
+        struct planned_request planned = planned_for(key);
+        CHECK_INT(planned.count, lines[planned.kind]);
+        counts[planned.kind]++;
     }
-    CHECK(counts[DEMAND_PURCHASE] > 4600 && counts[DEMAND_PURCHASE] < 5400);
-    CHECK(counts[DEMAND_TRANSFER] > 1600 && counts[DEMAND_TRANSFER] < 2400);
-    for (int i = 0; i < DEMAND_KINDS; i++)
-        CHECK(demand_has(&demand, (enum demand_kind)i));
+    CHECK(counts[REQUEST_PURCHASE] > 4600 && counts[REQUEST_PURCHASE] < 5400);
+    CHECK(counts[REQUEST_TRANSFER] > 1600 && counts[REQUEST_TRANSFER] < 2400);
+    for (int i = 0; i < REQUEST_KINDS; i++)
+        CHECK(plan_has(&plan, (enum request_kind)i));
     options.purchases = 80;
-    CHECK(demand_has(&demand, DEMAND_PURCHASE) && !demand_has(&demand, DEMAND_BASKET));
+    CHECK(plan_has(&plan, REQUEST_PURCHASE) && !plan_has(&plan, REQUEST_BASKET));
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("demand: of one item", test_one);
-    harness_run("demand: keys are spread evenly", test_even);
-    harness_run("demand: by Zipf as often as the weights say", test_zipf);
-    harness_run("demand: the seed decides", test_seed);
-    harness_run("demand: baskets", test_baskets);
-    harness_run("demand: transfers", test_transfers);
-    harness_run("demand: a mixture", test_mixture);
+    harness_run("plan: names of items", test_names);
+    harness_run("plan: of one item", test_one);
+    harness_run("plan: keys are spread evenly", test_even);
+    harness_run("plan: by Zipf as often as the weights say", test_zipf);
+    harness_run("plan: the seed decides", test_seed);
+    harness_run("plan: baskets", test_baskets);
+    harness_run("plan: transfers", test_transfers);
+    harness_run("plan: a mixture", test_mixture);
     return harness_finish();
 }

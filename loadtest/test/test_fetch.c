@@ -7,8 +7,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
-#include "loadtest/judge/fetch.h"
+#include "loadtest/judge/fetch_books.h"
 #include "test/harness.h"
 
 enum { SLOW_S = 3000, READINGS = 20 };
@@ -80,7 +81,7 @@ static const char *take_progress(FILE *file) {
 
 static void slow_seller(void) {
     struct slow_seller seller = {.listener = -1};
-    struct target target = {.accepts = true};
+    struct target target = {.host = ""};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct options options = {.item = "demo"};
     struct progress progress = {.on = true};

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loadtest/options.h"
+#include "loadtest/load_options.h"
 #include "test/harness.h"
 
 static struct options options;
@@ -21,46 +21,38 @@ static enum flags_status parse(const char *line) {
     return options_read(argv, 77, &options, error, sizeof error);
 }
 
+/* All options but the URLs, in the order of struct options. */
+static const char *all(void) {
+    return harness_format(
+        "%s %u %g lines %u %u%% %u%% users %u x%u, %u connections, %llu or %llu ns, %s %u%% "
+        "%s seed %llu, %llu %llu %s %s",
+        options.item, options.items, options.zipf, options.basket_lines, options.purchases, options.transfers,
+        options.users, options.quantity, options.connections, (unsigned long long)options.requests,
+        (unsigned long long)options.duration_ns, options.retries ? "retries" : "once", options.duplicates,
+        options.token ? options.token : "-", (unsigned long long)options.seed,
+        (unsigned long long)options.timeout_ns, (unsigned long long)options.settle_ns,
+        options.json ? options.json : "none", options.progress ? options.progress : "none");
+}
+
 static void test_defaults(void) {
     unsetenv("SECKILL_ADMIN_TOKEN");
     CHECK_INT(parse("--item demo --requests 5"), FLAGS_RUN);
     CHECK_INT(options.urls.count, 1);
     CHECK_STR(options.urls.texts[0], "http://127.0.0.1:8080");
-    CHECK_STR(options.item, "demo");
-    CHECK_INT(options.items, 0);
-    CHECK(options.zipf == 0 && options.basket_lines == 0 && options.purchases == 0 && options.transfers == 0);
-    CHECK_INT(options.requests, 5);
-    CHECK_INT(options.duration_ns, 0);
-    CHECK_INT(options.quantity, 1);
-    CHECK_INT(options.seed, 77);
-    CHECK_INT(options.timeout_ns, 5000000000);
-    CHECK(options.token == NULL && options.json == NULL && !options.retries);
+    CHECK_STR(all(), "demo 0 0 lines 0 0% 0% users 10000 x1, 64 connections, 5 or 0 ns, once 0% - seed 77, "
+                     "5000000000 30000000000 none none");
 }
 
 static void test_all(void) {
     CHECK_INT(parse("--url http://a --url=http://b --item x.y --items 7 --zipf 1.25 --basket-lines 32 "
-                    "--purchases 60 --transfers 40 --users 3 --quantity 4 --connections "
-                    "5 --duration 2m "
-                    "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json -"),
+                    "--purchases 60 --transfers 40 --users 3 --quantity 4 --connections 5 --duration 2m "
+                    "--retries --duplicates 20 --token t --seed 9 --timeout 100 --settle 500ms --json - "
+                    "--progress p"),
               FLAGS_RUN);
     CHECK_INT(options.urls.count, 2);
     CHECK_STR(options.urls.texts[1], "http://b");
-    CHECK_INT(options.items, 7);
-    CHECK(options.zipf == 1.25);
-    CHECK_INT(options.basket_lines, 32);
-    CHECK_INT(options.purchases, 60);
-    CHECK_INT(options.transfers, 40);
-    CHECK_INT(options.users, 3);
-    CHECK_INT(options.quantity, 4);
-    CHECK_INT(options.connections, 5);
-    CHECK_INT(options.duration_ns, 120000000000);
-    CHECK_INT(options.duplicates, 20);
-    CHECK_STR(options.token, "t");
-    CHECK_INT(options.seed, 9);
-    CHECK_INT(options.timeout_ns, 100000000);
-    CHECK_INT(options.settle_ns, 500000000);
-    CHECK_STR(options.json, "-");
-    CHECK(options.retries);
+    CHECK_STR(all(), "x.y 7 1.25 lines 32 60% 40% users 3 x4, 5 connections, 0 or 120000000000 ns, "
+                     "retries 20% t seed 9, 100000000 500000000 - p");
 }
 
 static void test_token_from_environment(void) {
@@ -151,7 +143,7 @@ static void test_help_names_all(void) {
         "--url",       "--item",  "--items",      "--zipf",        "--basket-lines", "--purchases",
         "--transfers", "--users", "--quantity",   "--connections", "--requests",     "--retries",
         "--duration",  "--token", "--duplicates", "--seed",        "--timeout",      "--settle",
-        "--json",      "--help",  "--version"};
+        "--json",      "--help",  "--version",    "--progress"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK_HAS(options_help, flags[i]);
 }

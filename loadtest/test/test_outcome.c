@@ -1,11 +1,13 @@
 #include <string.h>
 
-#include "loadtest/judge/outcome.h"
+#include "loadtest/http/connection_pool.h"
+#include "loadtest/judge/request_log.h"
+#include "loadtest/request_plan.h"
 #include "test/harness.h"
 
 static struct request_log request_log;
 static struct options options;
-static const struct demand demand = {.options = &options};
+static const struct plan plan = {.options = &options};
 static struct response response;
 
 static void free_log(void *unused) {
@@ -24,7 +26,7 @@ static void judge(struct log_line *line, enum connection_result result) {
     struct pool_answer answer = {.result = result, .sent_ns = 5, .answered_ns = 7};
     if (result == CONNECTION_ANSWERED)
         answer.response = &response;
-    outcome_record(&demand, &request_log, line, &answer);
+    request_log_record(&request_log, line, &plan, &answer);
 }
 
 static void judge_answer(struct log_line *line, unsigned status, const char *body) {
@@ -75,12 +77,12 @@ static void test_confirmed(void) {
 }
 
 /* The basket of key 0, with three lines that the seed has drawn. */
-static struct wish wish;
+static struct planned_request planned;
 static struct log_line *begin_basket(void) {
     begin();
     options = (struct options){
         .item = "demo", .items = 5, .quantity = 2, .basket_lines = 3, .seed = harness_seed()};
-    demand_of_key(&demand, 0, &wish);
+    plan_of_key(&plan, 0, &planned);
     struct log_line *line = request_log_add(&request_log);
     line->user = 4;
     return line;
@@ -106,8 +108,8 @@ static const char *replace(const char *text, const char *old, const char *new) {
 }
 
 static const char *whole(void) {
-    return harness_format("%s,%s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2),
-                          bought(wish.items[2], 3));
+    return harness_format("%s,%s,%s", bought(planned.items[0], 1), bought(planned.items[1], 2),
+                          bought(planned.items[2], 3));
 }
 
 /* One character for each order: . right, m misstated, a absent; then + for surplus orders. */
@@ -129,24 +131,24 @@ static void test_basket(void) {
     judge_answer(line, 201, basket(whole()));
     check_basket(line, "...");
     CHECK_STR(request_log_order_id(&request_log, order_of(line, 2)),
-              harness_format("demo-%u:3", wish.items[2]));
+              harness_format("demo-%u:3", planned.items[2]));
     CHECK(!order_of(line, 0)->confirmed);
     judge_answer(line, 201, basket(harness_format("%s,%s", whole(), bought(0, 4))));
     check_basket(line, "...+");
     judge_answer(line, 201,
-                 basket(harness_format("%s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2))));
+                 basket(harness_format("%s,%s", bought(planned.items[0], 1), bought(planned.items[1], 2))));
     check_basket(line, "..a");
     judge_answer(line, 201,
-                 basket(harness_format("%s,{\"item\":\"demo-1\"},%s", bought(wish.items[0], 1),
-                                       bought(wish.items[2], 2))));
+                 basket(harness_format("%s,{\"item\":\"demo-1\"},%s", bought(planned.items[0], 1),
+                                       bought(planned.items[2], 2))));
     check_basket(line, ".a.");
     judge_answer(line, 201,
-                 basket(harness_format("%s,7,%s", bought(wish.items[0], 1), bought(wish.items[2], 2))));
+                 basket(harness_format("%s,7,%s", bought(planned.items[0], 1), bought(planned.items[2], 2))));
     check_basket(line, ".aa");
-    uint32_t other = (wish.items[1] + 1) % 5;
+    uint32_t other = (planned.items[1] + 1) % 5;
     judge_answer(line, 201,
-                 basket(harness_format("%s,%s,%s", bought(wish.items[0], 1), bought(other, 2),
-                                       bought(wish.items[2], 3))));
+                 basket(harness_format("%s,%s,%s", bought(planned.items[0], 1), bought(other, 2),
+                                       bought(planned.items[2], 3))));
     check_basket(line, ".m.");
 }
 
@@ -155,8 +157,8 @@ static void test_basket_content(void) {
     struct log_line *line = begin_basket();
     judge_answer(line, 201, basket(whole()));
     judge_answer(line, 201,
-                 basket(harness_format("%s , %s,%s", bought(wish.items[0], 1), bought(wish.items[1], 2),
-                                       replace(bought(wish.items[2], 3), "held\"", "held\",\"more\":1"))));
+                 basket(harness_format("%s , %s,%s", bought(planned.items[0], 1), bought(planned.items[1], 2),
+                                       replace(bought(planned.items[2], 3), "held\"", "held\",\"more\":1"))));
     judge_answer(line, 201, replace(basket(whole()), "{\"basket\"", "{\"more\":1,\"basket\""));
     const struct log_order *orders = request_log.orders;
     CHECK(orders[0].content == orders[3].content && orders[0].content != orders[6].content);
@@ -198,10 +200,10 @@ static void test_transfer(void) {
     struct log_line *line = begin();
     options =
         (struct options){.item = "demo", .items = 5, .quantity = 2, .transfers = 100, .seed = harness_seed()};
-    demand_of_key(&demand, 0, &wish);
+    plan_of_key(&plan, 0, &planned);
     const char *good =
         harness_format("{\"transfer\":\"t:1\",\"from\":\"demo-%u\",\"to\":\"demo-%u\",\"quantity\":2}",
-                       wish.items[0], wish.items[1]);
+                       planned.items[0], planned.items[1]);
     judge_answer(line, 200, good);
     check(line, OUTCOME_ACCEPTED, "");
     CHECK(!order_of(line, 0)->misstated);

@@ -58,30 +58,27 @@ static void test_awkward_http(void) {
     CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
 }
 
-static void check_unknowns(unsigned faults, const char *cause, const char *more) {
-    struct seller *seller = seller_start(faults, STOCK);
-    struct attack_result outcome = attack_sale(seller, more);
+static const struct unknown {
+    const char *name;
+    unsigned faults;
+    const char *flags, *cause;
+} unknowns[] = {
+    {"program: lost replies are resolved at the end", SELLER_DROPS_REPLIES, "", "connection-broken"},
+    {"program: lost replies are retried", SELLER_DROPS_REPLIES, "--retries --duplicates 20",
+     "connection-broken"},
+    {"program: a 503 is unknown", SELLER_SAYS_503, "", "overloaded"},
+    {"program: a 503 is retried", SELLER_SAYS_503, "--retries", "overloaded"},
+    {"program: an answer that is not HTTP is unknown", SELLER_GARBLES, "--retries", "unreadable-answer"},
+};
+static const struct unknown *unknown; /* of the running test */
+
+static void test_unknown(void) {
+    struct seller *seller = seller_start(unknown->faults, STOCK);
+    struct attack_result outcome = attack_sale(seller, unknown->flags);
     check_clean(&outcome, seller);
     CHECK(attack_number_of(&outcome, "unknown") > 100);
-    CHECK_INT(attack_number_of(&outcome, cause), attack_number_of(&outcome, "unknown"));
+    CHECK_INT(attack_number_of(&outcome, unknown->cause), attack_number_of(&outcome, "unknown"));
     CHECK_HAS(outcome.text, "unknown, all resolved");
-}
-
-static void test_lost_replies(void) {
-    check_unknowns(SELLER_DROPS_REPLIES, "connection-broken", "");
-}
-
-static void test_lost_replies_retried(void) {
-    check_unknowns(SELLER_DROPS_REPLIES, "connection-broken", "--retries --duplicates 20");
-}
-
-static void test_503(void) {
-    check_unknowns(SELLER_SAYS_503, "overloaded", "");
-    check_unknowns(SELLER_SAYS_503, "overloaded", "--retries");
-}
-
-static void test_garbled(void) {
-    check_unknowns(SELLER_GARBLES, "unreadable-answer", "--retries");
 }
 
 static void test_quantity(void) {
@@ -161,18 +158,18 @@ static void test_no_item(void) {
 }
 
 static void test_usage(void) {
-    struct attack_result outcome = attack_run("--item demo");
-    attack_check_code(&outcome, 2);
-    CHECK_HAS(outcome.text, "--requests");
-    outcome = attack_run("--item demo --requests 1 --url https://127.0.0.1");
-    attack_check_code(&outcome, 2);
-    CHECK_HAS(outcome.text, "http://");
-    outcome = attack_run("--item demo --requests 1 --url http://127.0.0.1:70000");
-    attack_check_code(&outcome, 2);
-    CHECK_HAS(outcome.text, "port");
-    outcome = attack_run("--help");
-    attack_check_code(&outcome, 0);
-    CHECK_HAS(outcome.text, "usage:");
+    static const struct {
+        const char *flags, *says;
+        int code;
+    } cases[] = {{"--item demo", "--requests", 2},
+                 {"--item demo --requests 1 --url https://127.0.0.1", "http://", 2},
+                 {"--item demo --requests 1 --url http://127.0.0.1:70000", "port", 2},
+                 {"--help", "usage:", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attack_result outcome = attack_run(cases[i].flags);
+        attack_check_code(&outcome, cases[i].code);
+        CHECK_HAS(outcome.text, cases[i].says);
+    }
 }
 
 static void test_json_to_output(void) {
@@ -272,10 +269,6 @@ static bool interrupt_again(void *proc) {
     return !proc_running(proc);
 }
 
-static bool hears_all(void *seller) {
-    return seller_requests(seller) > 0;
-}
-
 static void test_interrupted_twice(void) {
     struct seller *seller = seller_start(SELLER_SILENT, STOCK);
     struct proc proc;
@@ -283,7 +276,7 @@ static void test_interrupted_twice(void) {
                  harness_format("--url http://127.0.0.1:%d --item demo --token test-token --requests 1 "
                                 "--timeout 600000",
                                 seller_port(seller)));
-    CHECK(harness_wait(hears_all, seller, TIME_MS));
+    CHECK(harness_wait(is_asked, seller, TIME_MS));
     CHECK(harness_wait(interrupt_again, &proc, TIME_MS));
     struct attack_result outcome = attack_finish(&proc);
     attack_check_code(&outcome, 3);
@@ -297,10 +290,8 @@ int main(int argc, char **argv) {
     harness_run("program: a second run repeats no key", test_second_run);
     harness_run("program: quantity", test_quantity);
     harness_run("program: awkward HTTP", test_awkward_http);
-    harness_run("program: lost replies are resolved at the end", test_lost_replies);
-    harness_run("program: lost replies are retried", test_lost_replies_retried);
-    harness_run("program: a 503 is unknown", test_503);
-    harness_run("program: an answer that is not HTTP is unknown", test_garbled);
+    for (unknown = unknowns; unknown < unknowns + sizeof unknowns / sizeof unknowns[0]; unknown++)
+        harness_run(unknown->name, test_unknown);
     harness_run("program: a retry goes to the next url", test_one_of_two_is_down);
     harness_run("program: one of two targets is down, without retries", test_one_is_missing);
     harness_run("program: unsent requests are not clean", test_not_sent);

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "loadtest/http/response.h"
+#include "loadtest/http/http_response.h"
 #include "test/harness.h"
 
 struct expected {

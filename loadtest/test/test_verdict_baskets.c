@@ -10,18 +10,18 @@ static struct books before[ITEMS];
 static struct books after[ITEMS];
 static uint32_t next_key;
 
-static struct wish wish_of(uint32_t key) {
-    struct demand demand = {.options = &options};
-    struct wish wish;
-    demand_of_key(&demand, key, &wish);
-    return wish;
+static struct planned_request planned_for(uint32_t key) {
+    struct plan plan = {.options = &options};
+    struct planned_request planned;
+    plan_of_key(&plan, key, &planned);
+    return planned;
 }
 
 /* The next key with exactly these lines, or these two items of a transfer. */
 static uint32_t key_of(const uint32_t *items) {
     for (;; next_key++) {
-        struct wish wish = wish_of(next_key);
-        if (memcmp(wish.items, items, wish.count * sizeof *items) == 0)
+        struct planned_request planned = planned_for(next_key);
+        if (memcmp(planned.items, items, planned.count * sizeof *items) == 0)
             return next_key++;
     }
 }
@@ -72,24 +72,21 @@ static uint32_t key_of_order(unsigned basket) {
 }
 
 #define CHECK_VERDICT(want) CHECK_STR(receipt_text(receipt_judge(&options, before, after)), want)
-#define CLEAN               "clean over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0"
 
 static void test_clean(void) {
     begin();
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
     receipt_won_basket(key_of_order(1), LINES);
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
 }
 
 static void test_torn(void) {
     begin();
     receipt_order(key_of_order(0), 1)->check = ORDER_MISSING;
-    CHECK_VERDICT(
-        "violated over 0 lost 1 dup 0 phantom 0 under 0 unresolved 0 unchecked 0 torn 1 unbalanced 0");
+    CHECK_VERDICT("violated lost 1 torn 1");
     receipt_order(key_of_order(1), 0)->check = ORDER_MISSING;
     receipt_order(key_of_order(1), 2)->check = ORDER_MISSING;
-    CHECK_VERDICT(
-        "violated over 0 lost 3 dup 0 phantom 0 under 0 unresolved 0 unchecked 0 torn 2 unbalanced 0");
+    CHECK_VERDICT("violated lost 3 torn 2");
     CHECK_INT(receipt_judge(&options, before, NULL).torn, 2);
     CHECK_INT(receipt_judge(&options, before, NULL).lost, 3);
 }
@@ -99,7 +96,7 @@ static void test_lost_whole(void) {
     begin();
     for (unsigned i = 0; i < LINES; i++)
         receipt_order(key_of_order(0), i)->check = ORDER_MISSING;
-    CHECK_VERDICT("violated over 0 lost 3 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated lost 3");
 }
 
 static void forget_id(struct log_order *order) {
@@ -111,8 +108,7 @@ static void forget_id(struct log_order *order) {
 static void test_absent(void) {
     begin();
     forget_id(receipt_order(key_of_order(2), 2));
-    CHECK_VERDICT(
-        "violated over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0 torn 1 unbalanced 0");
+    CHECK_VERDICT("violated torn 1");
 }
 
 /* The answer to a repeated key lacks an order that the first answer had. */
@@ -120,21 +116,21 @@ static void test_absent_later(void) {
     begin();
     receipt_won_basket(key_of_order(2), LINES);
     forget_id(&request_log.orders[request_log.order_count - 1]);
-    CHECK_VERDICT("violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated dup 1");
 }
 
 static void test_told_otherwise(void) {
     begin();
     receipt_order(key_of_order(0), 2)->misstated = true;
-    CHECK_VERDICT("violated over 0 lost 1 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated lost 1");
     receipt_order(key_of_order(0), 0)->surplus = true;
-    CHECK_VERDICT("violated over 0 lost 1 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated lost 1 dup 1");
 }
 
 static void test_one_order_for_two_lines(void) {
     begin();
     receipt_order(key_of_order(2), 2)->id = receipt_order(key_of_order(2), 0)->id;
-    CHECK_VERDICT("violated over 0 lost 1 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated lost 1");
 }
 
 static void test_two_baskets_for_one_key(void) {
@@ -142,7 +138,7 @@ static void test_two_baskets_for_one_key(void) {
     receipt_won_basket(key_of_order(0), LINES);
     request_log.orders[request_log.order_count - 1].id = request_log.orders[0].id;
     sell(2, 1);
-    CHECK_VERDICT("violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated dup 1");
 }
 
 static void test_line_of_a_refused_basket(void) {
@@ -150,19 +146,19 @@ static void test_line_of_a_refused_basket(void) {
     refuse(one_of_each);
     after[1].available = 0;
     sell(0, 1);
-    CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 1 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated phantom 1");
 }
 
 /* Each of its lines may be in the books, but no other. */
 static void test_unresolved(void) {
     begin();
     receipt_unknown(key_of(twice));
-    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("inconclusive unresolved 1");
     sell(1, 2);
     sell(0, 1);
-    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("inconclusive unresolved 1");
     sell(2, 1);
-    CHECK_VERDICT("violated over 0 lost 0 dup 0 phantom 1 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("violated phantom 1 unresolved 1");
 }
 
 /* Three transfers moved six units from item 0 to item 1; one from 1 to 2 was rejected. */
@@ -181,53 +177,46 @@ static void begin_transfers(void) {
     after[1].stock = after[1].available = EACH + 6;
 }
 
-#define CHECK_UNBALANCED(units)                                                                              \
-    CHECK_STR(                                                                                               \
-        receipt_text(receipt_judge(&options, before, after)),                                                \
-        "violated over 0 lost 0 dup 0 phantom 0 under 0 unresolved 0 unchecked 0 torn 0 unbalanced " units)
-
 static void test_balanced(void) {
     begin_transfers();
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
     receipt_won(request_log.lines[1].key);
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
 }
 
 static void test_unbalanced(void) {
     begin_transfers();
     after[1].stock -= 2; /* arrived nowhere */
-    CHECK_UNBALANCED("2");
+    CHECK_VERDICT("violated unbalanced 2");
     begin_transfers();
     after[1].stock += 2; /* made */
-    CHECK_UNBALANCED("2");
+    CHECK_VERDICT("violated unbalanced 2");
     begin_transfers();
     after[0].stock -= 2; /* carried out twice */
     after[1].stock += 2;
-    CHECK_UNBALANCED("2");
+    CHECK_VERDICT("violated unbalanced 2");
     begin_transfers();
     after[1].stock -= 4; /* to another item */
     after[2].stock += 4;
-    CHECK_UNBALANCED("4");
+    CHECK_VERDICT("violated unbalanced 4");
     begin_transfers();
     after[1].stock -= 2; /* the rejected one was carried out */
     after[2].stock += 2;
-    CHECK_UNBALANCED("2");
+    CHECK_VERDICT("violated unbalanced 2");
 }
 
 /* It may have been carried out or not, but the total stock stays the same. */
 static void test_unresolved_transfer(void) {
     begin_transfers();
     receipt_unknown(key_of(onward));
-    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("inconclusive unresolved 1");
     after[1].stock -= 2;
-    CHECK_VERDICT(
-        "violated over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0 torn 0 unbalanced 2");
+    CHECK_VERDICT("violated unresolved 1 unbalanced 2");
     after[2].stock += 2;
-    CHECK_VERDICT("inconclusive over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0");
+    CHECK_VERDICT("inconclusive unresolved 1");
     after[1].stock -= 2;
     after[2].stock += 2;
-    CHECK_VERDICT(
-        "violated over 0 lost 0 dup 0 phantom 0 under 0 unresolved 1 unchecked 0 torn 0 unbalanced 2");
+    CHECK_VERDICT("violated unresolved 1 unbalanced 2");
 }
 
 static void test_two_transfers_for_one_key(void) {
@@ -235,13 +224,13 @@ static void test_two_transfers_for_one_key(void) {
     receipt_won_content(request_log.lines[0].key, "another", 1);
     after[0].stock -= 2;
     after[1].stock += 2;
-    CHECK_VERDICT("violated over 0 lost 0 dup 1 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated dup 1");
 }
 
 static void test_transfer_told_otherwise(void) {
     begin_transfers();
     request_log.orders[1].misstated = true;
-    CHECK_VERDICT("violated over 0 lost 1 dup 0 phantom 0 under 0 unresolved 0 unchecked 0");
+    CHECK_VERDICT("violated lost 1");
 }
 
 /* A basket or a transfer may have held the units for a moment: buyers who were told sold-out were told the
@@ -249,10 +238,10 @@ static void test_transfer_told_otherwise(void) {
 static void test_undersold_not_judged(void) {
     begin();
     refuse(one_of_each);
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
     begin_transfers();
     refuse(onward);
-    CHECK_VERDICT(CLEAN);
+    CHECK_VERDICT("clean");
 }
 
 int main(int argc, char **argv) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/percent.h"
+#include "base/url_parts.h"
 #include "lock/core/runtime.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the

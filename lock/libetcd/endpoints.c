@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host.h"
+#include "base/url_parts.h"
 #include "lock/libetcd/etcd_client.h"
 
 enum { PEM_MAX = 1 << 20, SHUN_MS = 5000 };

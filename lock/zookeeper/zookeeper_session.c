@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host.h"
+#include "base/url_parts.h"
 
 enum { PORT = 2181 };
 

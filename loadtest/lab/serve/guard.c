@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/host.h"
+#include "base/url_parts.h"
 
 enum { NAME_SIZE = 64 };
 

@@ -1,6 +1,6 @@
-/* The command line of seckill-load. */
-#ifndef LOADTEST_OPTIONS_H
-#define LOADTEST_OPTIONS_H
+/* The command line of seckill-load: its flags, their defaults and limits, and --help. */
+#ifndef LOADTEST_LOAD_OPTIONS_H
+#define LOADTEST_LOAD_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ struct options {
     const char *progress; /* file, NULL: none */
 };
 
-/* `seed`: used if the command line has none. */
+/* Reads the command line, and SECKILL_ADMIN_TOKEN from the environment. `seed` is used if the command line
+ * has none. If the status is FLAGS_WRONG, `error` says what is wrong. */
 enum flags_status options_read(char *const *argv, uint64_t seed, struct options *options, char *error,
                                size_t error_size);
 

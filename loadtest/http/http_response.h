@@ -2,8 +2,8 @@
  * Limits: RESPONSE_LINE bytes for a line of the head, RESPONSE_HEAD for head and trailer together,
  * RESPONSE_BODY for the body. A NUL in the head is an error. Skips interim (1xx) responses. Cannot parse
  * responses to HEAD or CONNECT. */
-#ifndef LOADTEST_HTTP_RESPONSE_H
-#define LOADTEST_HTTP_RESPONSE_H
+#ifndef LOADTEST_HTTP_HTTP_RESPONSE_H
+#define LOADTEST_HTTP_HTTP_RESPONSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ enum response_state {
 };
 
 struct response {
-    /* The result. */
+    /* The result, with `body` below. */
     unsigned status;
     bool keep_alive;
     bool replayed; /* Idempotent-Replayed: true */
@@ -47,15 +47,17 @@ struct response {
     size_t line_length;
     char line[RESPONSE_LINE + 1]; /* response_reset() zeroes what is before it */
 
-    char body[RESPONSE_BODY]; /* of the result */
+    char body[RESPONSE_BODY];
 };
 
+/* Before each response. */
 void response_reset(struct response *r);
 
-/* Parses up to `length` bytes; *used: how many belong to this response. */
+/* Parses up to `length` bytes; stores in *used how many of them belong to this response. */
 enum response_status response_feed(struct response *r, const char *bytes, size_t length, size_t *used);
 
-/* The peer has closed the connection: that ends a body without a length, and truncates any other. */
+/* The peer has closed the connection. RESPONSE_DONE: that was the end of a body without a length;
+ * RESPONSE_BAD: the response is truncated. */
 enum response_status response_close(struct response *r);
 
 #endif

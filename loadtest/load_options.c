@@ -1,8 +1,8 @@
+#include "loadtest/load_options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "loadtest/options.h"
 
 const char options_help[] =
     "seckill-load: buys in a flash sale as fast as it can, then judges whether the sale was right.\n"
@@ -83,7 +83,7 @@ static bool read_ms(const struct flag *flag, const char *text, void *value) {
     return good;
 }
 
-/* At least min of a unit. */
+/* At least `min` of its unit. */
 static bool read_duration(const struct flag *flag, const char *text, void *value) {
     static const struct {
         const char *unit;
@@ -136,18 +136,18 @@ static const struct flag flags[] = {
     {"--progress", flag_read_text, VALUE(progress), 0, 0, "the name of a file"},
 };
 
-/* What depends on several flags. */
-static bool check(const struct options *o, char *error, size_t error_size) {
+/* Checks the rules that concern several flags, or the environment. */
+static bool options_check(const struct options *o, char *error, size_t error_size) {
     bool long_item =
         o->item && o->items > 0 && snprintf(NULL, 0, "%s-%u", o->item, o->items - 1) > OPTIONS_ITEM;
     const struct {
         bool holds;
         const char *flag, *must;
     } rules[] = {
-        {o->item != NULL, "--item", "given: the item to buy"},
+        {o->item, "--item", "given: the item to buy"},
         {!long_item, "--item", "shorter: with the numbers of --items its names exceed 64 characters"},
         {(o->requests != 0) != (o->duration_ns != 0), "one of --requests and --duration", "given"},
-        {o->token == NULL || is_token(o->token), "SECKILL_ADMIN_TOKEN", TOKEN},
+        {!o->token || is_token(o->token), "SECKILL_ADMIN_TOKEN", TOKEN},
         {o->items > 0 || o->zipf == 0, "--zipf", "given with --items: it weights the items"},
         {o->items > 0 || o->basket_lines == 0, "--basket-lines",
          "given with --items: the lines pick from them"},
@@ -156,7 +156,7 @@ static bool check(const struct options *o, char *error, size_t error_size) {
         {o->purchases + o->transfers <= 100, "--purchases", "no more, with --transfers, than 100 percent"},
         {o->items > 1 || o->transfers == 0, "--transfers",
          "given with --items 2 or more: from one item to another"},
-        {o->token != NULL || o->transfers == 0, "--transfers",
+        {o->token || o->transfers == 0, "--transfers",
          "given with --token or SECKILL_ADMIN_TOKEN: they need the admin token"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -179,11 +179,11 @@ enum flags_status options_read(char *const *argv, uint64_t seed, struct options 
         .settle_ns = UINT64_C(30000000000),
         .token = getenv("SECKILL_ADMIN_TOKEN"),
     };
-    if (read.token != NULL && read.token[0] == '\0')
+    if (read.token && read.token[0] == '\0')
         read.token = NULL;
     enum flags_status status =
         flags_read(flags, sizeof flags / sizeof flags[0], argv, &read, error, error_size);
-    if (status == FLAGS_RUN && !check(&read, error, error_size))
+    if (status == FLAGS_RUN && !options_check(&read, error, error_size))
         status = FLAGS_WRONG;
     if (read.urls.count == 0)
         read.urls.texts[read.urls.count++] = "http://127.0.0.1:8080";

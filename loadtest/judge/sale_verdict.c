@@ -1,17 +1,17 @@
+#include "loadtest/judge/sale_verdict.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "loadtest/judge/verdict.h"
-#include "loadtest/plan/item.h"
-
-/* The request log added up for an item. */
+/* What the request log says of an item. */
 struct tally {
     long long orders;     /* acknowledged, each once */
-    long long returned;   /* … of which were cancelled or expired when they were checked */
-    long long wrong;      /* … of which are missing, or differ in the books or in the answer */
+    long long returned;   /* those that were cancelled or expired when they were checked */
+    long long wrong;      /* those that are missing, or differ in the books or in the answer */
     long long unresolved; /* orders that unresolved requests may have made */
 
-    /* Units that were transferred in and out; `open`: by unresolved transfers, so perhaps not. */
+    /* Units that acknowledged transfers moved in and out; `open`: units that unresolved transfers may have
+     * moved. */
     long long in, out, in_open, out_open;
 
     long long told_sold_out; /* units that were rejected as sold out */
@@ -19,7 +19,7 @@ struct tally {
 
 struct count {
     const struct request_log *log;
-    const struct demand *demand;
+    const struct plan *plan;
     struct tally *tallies; /* one for each item */
     struct verdict *verdict;
     long long quantity; /* units of each purchase, line and transfer */
@@ -42,81 +42,82 @@ static bool is_torn(const struct log_order *orders, unsigned count) {
 
 /* True: an earlier line of the basket, for the same item, was acknowledged with the same order. */
 static bool repeats_earlier_line(const struct request_log *log, const struct log_order *order,
-                                 const struct wish *wish) {
+                                 const struct planned_request *planned) {
     const struct log_order *first = order - order->part;
     for (unsigned i = 0; i < order->part; i++) {
-        if (wish->items[i] == wish->items[order->part] && !order->absent &&
+        if (planned->items[i] == planned->items[order->part] && !order->absent &&
             strcmp(request_log_order_id(log, &first[i]), request_log_order_id(log, order)) == 0)
             return true;
     }
     return false;
 }
 
-static void count_order(struct count *c, const struct log_order *order, const struct wish *wish) {
-    struct tally *t = &c->tallies[wish->items[order->part]];
-    if (wish->kind == DEMAND_TRANSFER) {
+static void verdict_count_order(struct count *c, const struct log_order *order,
+                                const struct planned_request *planned) {
+    struct tally *t = &c->tallies[planned->items[order->part]];
+    if (planned->kind == REQUEST_TRANSFER) {
         t->out += c->quantity;
-        c->tallies[wish->items[1]].in += c->quantity;
+        c->tallies[planned->items[1]].in += c->quantity;
         t->wrong += order->misstated;
         return;
     }
     t->orders++;
     t->returned += order->check == ORDER_RETURNED;
     t->wrong += order->misstated || order->check == ORDER_MISSING || order->check == ORDER_DIFFERENT ||
-                repeats_earlier_line(c->log, order, wish);
+                repeats_earlier_line(c->log, order, planned);
     c->verdict->unchecked += order->check == ORDER_UNCHECKED && !order->absent;
-    if (wish->kind == DEMAND_BASKET && order->part == 0)
-        c->verdict->torn += is_torn(order, wish->count);
+    if (planned->kind == REQUEST_BASKET && order->part == 0)
+        c->verdict->torn += is_torn(order, planned->count);
 }
 
-static void count_acknowledgements(struct count *c) {
+static void verdict_count_acknowledgements(struct count *c) {
     for (size_t i = 0; i < c->log->order_count; i++) {
         const struct log_order *order = &c->log->orders[i];
-        struct wish wish;
-        demand_of_key(c->demand, c->log->lines[order->line].key, &wish);
+        struct planned_request planned;
+        plan_of_key(c->plan, c->log->lines[order->line].key, &planned);
         c->verdict->duplicated += order->surplus;
         if (order->extra) {
             c->verdict->duplicated += order->differs;
             continue;
         }
-        /* Each order but the first of a key and part is the next of another. */
+        /* Of several orders for one key and part, each but the last has a next one. */
         c->verdict->duplicated += order->next != 0;
-        count_order(c, order, &wish);
+        verdict_count_order(c, order, &planned);
     }
 }
 
-static void count_unresolved(struct count *c, const struct wish *wish) {
+static void verdict_count_unresolved(struct count *c, const struct planned_request *planned) {
     c->verdict->unresolved++;
-    if (wish->kind == DEMAND_TRANSFER) {
-        c->tallies[wish->items[0]].out_open += c->quantity;
-        c->tallies[wish->items[1]].in_open += c->quantity;
+    if (planned->kind == REQUEST_TRANSFER) {
+        c->tallies[planned->items[0]].out_open += c->quantity;
+        c->tallies[planned->items[1]].in_open += c->quantity;
         return;
     }
-    for (unsigned i = 0; i < wish->count; i++)
-        c->tallies[wish->items[i]].unresolved++;
+    for (unsigned i = 0; i < planned->count; i++)
+        c->tallies[planned->items[i]].unresolved++;
 }
 
-/* After an order of its key was acknowledged, a request that is sent must not be rejected. */
+/* Once an order of a key is acknowledged, no request with this key that is sent later may be rejected. */
 static bool rejected_after_win(const struct request_log *log, const struct log_line *line) {
     uint32_t first = log->key_order[line->key];
     return first != 0 && line->sent_ns > log->orders[first - 1].answered_ns;
 }
 
-static void count_lines(struct count *c) {
+static void verdict_count_lines(struct count *c) {
     for (size_t i = 0; i < c->log->line_count; i++) {
         const struct log_line *line = &c->log->lines[i];
-        struct wish wish;
-        demand_of_key(c->demand, line->key, &wish);
+        struct planned_request planned;
+        plan_of_key(c->plan, line->key, &planned);
         switch (line->outcome) {
         case OUTCOME_ACCEPTED: c->verdict->settled++; break;
         case OUTCOME_REJECTED:
             c->verdict->settled++;
             if (strcmp(c->log->reasons[line->reason], "sold-out") == 0)
-                c->tallies[wish.items[0]].told_sold_out += c->quantity;
+                c->tallies[planned.items[0]].told_sold_out += c->quantity;
             c->verdict->duplicated += rejected_after_win(c->log, line);
             break;
         case OUTCOME_NOT_SENT: c->verdict->unsent++; break;
-        default: count_unresolved(c, &wish); break;
+        default: verdict_count_unresolved(c, &planned); break;
         }
     }
 }
@@ -127,21 +128,22 @@ static long long larger(long long a, long long b) {
     return a > b ? a : b;
 }
 
-/* Units that are left though buyers were told sold-out. It is known only if units never came back: no order
- * was returned, no hold could expire, the stock did not change, and no basket or transfer could hold units
- * for a moment. */
-static long long undersold(const struct tally *t, const struct options *options, const struct books *before,
-                           const struct books *after) {
+/* Units that are left though buyers were told sold-out. This can be judged only if units never came back: no
+ * order was returned, no hold could expire, the stock did not change, and no basket or transfer could hold
+ * units for a moment. */
+static long long units_undersold(const struct tally *t, const struct options *options,
+                                 const struct books *before, const struct books *after) {
     bool returns = t->returned > 0 || before->held > 0 || after->stock != before->stock ||
                    options->basket_lines > 0 || options->transfers > 0;
     long long left = larger(after->available, 0) / options->quantity * options->quantity;
     return returns ? 0 : left < t->told_sold_out ? left : t->told_sold_out;
 }
 
-/* An order that was returned when it was checked may or may not be in the audit before that, and a hold of
- * the first audit may have expired since: neither counts against the seller. */
-static void compare(const struct tally *t, const struct options *options, const struct books *before,
-                    const struct books *after, struct verdict *v) {
+/* Judges an item. An order that was returned when it was checked may or may not be in the second audit, which
+ * was read before that; a hold of the first audit may have expired since. Neither counts against the seller.
+ */
+static void verdict_compare_books(const struct tally *t, const struct options *options,
+                                  const struct books *before, const struct books *after, struct verdict *v) {
     long long quantity = options->quantity;
     long long least = (t->orders - t->returned) * quantity;
     long long most = (t->orders + t->unresolved) * quantity;
@@ -156,14 +158,14 @@ static void compare(const struct tally *t, const struct options *options, const 
     long long phantom_orders = after->orders - before->orders - t->orders - t->unresolved;
     v->phantom += larger(larger(phantom_orders, (phantom_units + quantity - 1) / quantity), 0);
 
-    v->undersold += undersold(t, options, before, after);
+    v->undersold += units_undersold(t, options, before, after);
     v->conserved = v->conserved && after->conserved;
 }
 
-/* Units that are where no transfer put them, or missing where one did. An unresolved transfer may or may not
- * have been carried out; in both cases the total stock stays the same. */
-static long long unbalanced(const struct tally *tallies, const struct books *before,
-                            const struct books *after, uint32_t count) {
+/* Units that are where no transfer put them, or missing where a transfer put them. An unresolved transfer may
+ * or may not have been carried out; in both cases the total stock stays the same. */
+static long long units_unbalanced(const struct tally *tallies, const struct books *before,
+                                  const struct books *after, uint32_t count) {
     long long too_few = 0;
     long long too_many = 0;
     long long sum = 0;
@@ -177,25 +179,25 @@ static long long unbalanced(const struct tally *tallies, const struct books *bef
     return larger(larger(too_few, too_many), sum < 0 ? -sum : sum);
 }
 
-bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
+bool verdict_reach(const struct request_log *log, const struct plan *plan, const struct books *before,
                    const struct books *after, struct verdict *verdict) {
-    const struct options *options = demand->options;
+    const struct options *options = plan->options;
     uint32_t items = item_count(options);
     struct tally *tallies = calloc(items, sizeof *tallies);
-    if (tallies == NULL)
+    if (!tallies)
         return false;
-    struct verdict v = {.kind = VERDICT_CLEAN, .audited = after != NULL, .conserved = after != NULL};
-    struct count c = {log, demand, tallies, &v, options->quantity};
-    count_acknowledgements(&c);
-    count_lines(&c);
+    struct verdict v = {.kind = VERDICT_CLEAN, .audited = after, .conserved = after};
+    struct count c = {log, plan, tallies, &v, options->quantity};
+    verdict_count_acknowledgements(&c);
+    verdict_count_lines(&c);
     for (uint32_t i = 0; i < items; i++) {
-        if (after != NULL)
-            compare(&tallies[i], options, &before[i], &after[i], &v);
+        if (after)
+            verdict_compare_books(&tallies[i], options, &before[i], &after[i], &v);
         else
             v.lost += tallies[i].wrong;
     }
-    if (after != NULL && options->transfers > 0)
-        v.unbalanced = unbalanced(tallies, before, after, items);
+    if (after && options->transfers > 0)
+        v.unbalanced = units_unbalanced(tallies, before, after, items);
     free(tallies);
     long long wrong = v.oversold + v.lost + v.duplicated + v.phantom + v.undersold + v.torn + v.unbalanced;
     if (wrong > 0 || (v.audited && !v.conserved))

@@ -1,28 +1,28 @@
-#include <string.h>
+#include "loadtest/judge/answer_body.h"
 
-#include "loadtest/judge/body.h"
+#include <string.h>
 
 struct cursor {
     const char *at;
     const char *end;
 };
 
-static void skip_space(struct cursor *c) {
+static void body_skip_space(struct cursor *c) {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
         c->at++;
 }
 
-static bool take(struct cursor *c, char wanted) {
-    skip_space(c);
+static bool body_take(struct cursor *c, char wanted) {
+    body_skip_space(c);
     if (c->at == c->end || *c->at != wanted)
         return false;
     c->at++;
     return true;
 }
 
-/* `text`: what is between the quotes. */
-static bool take_string(struct cursor *c, struct body_text *text) {
-    if (!take(c, '"'))
+/* Takes a string. `text` is the part between the quotes, with its escapes. */
+static bool body_take_string(struct cursor *c, struct body_text *text) {
+    if (!body_take(c, '"'))
         return false;
     text->bytes = c->at;
     while (c->at < c->end && *c->at != '"')
@@ -34,8 +34,9 @@ static bool take_string(struct cursor *c, struct body_text *text) {
     return true;
 }
 
-/* A number, word, array or object: everything up to the comma, brace or space that ends it on its level. */
-static bool take_other(struct cursor *c, struct body_text *value) {
+/* Takes a number, word, array or object: everything up to the comma, brace or space that ends it, outside of
+ * any brackets within it. */
+static bool body_take_other(struct cursor *c, struct body_text *value) {
     unsigned depth = 0;
     value->bytes = c->at;
     while (c->at < c->end) {
@@ -44,7 +45,7 @@ static bool take_other(struct cursor *c, struct body_text *value) {
         if (depth == 0 && (byte == ',' || byte == '}' || byte == ' ' || byte == '\n' || byte == '\r'))
             break;
         if (byte == '"') {
-            if (!take_string(c, &ignored))
+            if (!body_take_string(c, &ignored))
                 return false;
             continue;
         }
@@ -62,15 +63,15 @@ static bool take_other(struct cursor *c, struct body_text *value) {
 }
 
 /* FNV-1a */
-static uint64_t hash(uint64_t seed, struct body_text text) {
+static uint64_t body_hash(uint64_t seed, struct body_text text) {
     uint64_t h = seed ^ UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < text.length; i++)
         h = (h ^ (unsigned char)text.bytes[i]) * UINT64_C(0x100000001b3);
     return h;
 }
 
-/* 0 for anything but up to 19 digits. */
-static uint64_t to_number(struct body_text digits) {
+/* 0 unless the text is a whole number of at most 19 digits. */
+static uint64_t body_to_number(struct body_text digits) {
     uint64_t number = 0;
     for (size_t i = 0; i < digits.length; i++) {
         if (digits.bytes[i] < '0' || digits.bytes[i] > '9' || i > 18)
@@ -88,8 +89,8 @@ bool body_text_is(struct body_text text, const char *word) {
     return body_text_equals(text, (struct body_text){word, strlen(word)});
 }
 
-/* Of a problem's type only the last path segment is kept. */
-static void note_string(struct body *body, struct body_text name, struct body_text value) {
+/* Keeps a member, if it is one of those in struct body. Of a problem's type only the last path segment. */
+static void body_note_string(struct body *body, struct body_text name, struct body_text value) {
 #define MEMBER(member)                                                                                       \
     { {#member, sizeof #member - 1}, offsetof(struct body, member) }
     static const struct {
@@ -102,51 +103,51 @@ static void note_string(struct body *body, struct body_text name, struct body_te
         if (body_text_equals(members[i].name, name)) {
             struct body_text *text = (struct body_text *)(void *)((char *)body + members[i].offset);
             const char *slash = text == &body->type ? memrchr(value.bytes, '/', value.length) : NULL;
-            const char *from = slash != NULL ? slash + 1 : value.bytes;
+            const char *from = slash ? slash + 1 : value.bytes;
             *text = (struct body_text){from, value.length - (size_t)(from - value.bytes)};
             return;
         }
     }
 }
 
-static bool read_member(struct cursor *c, struct body *body) {
+static bool body_read_member(struct cursor *c, struct body *body) {
     struct body_text name;
     struct body_text value;
-    if (!take_string(c, &name) || !take(c, ':'))
+    if (!body_take_string(c, &name) || !body_take(c, ':'))
         return false;
-    skip_space(c);
+    body_skip_space(c);
     bool string = c->at < c->end && *c->at == '"';
-    if (!(string ? take_string(c, &value) : take_other(c, &value)))
+    if (!(string ? body_take_string(c, &value) : body_take_other(c, &value)))
         return false;
     if (!string && value.bytes[0] == '[' && body_text_is(name, "orders")) {
         body->orders = (struct body_text){value.bytes + 1, value.length - 2};
         return true;
     }
-    body->content += hash(hash(string, name), value);
+    body->content += body_hash(body_hash(string, name), value);
     if (string)
-        note_string(body, name, value);
+        body_note_string(body, name, value);
     else if (body_text_is(name, "quantity"))
-        body->quantity = to_number(value);
+        body->quantity = body_to_number(value);
     return true;
 }
 
-static bool read_object(struct cursor *c, struct body *body) {
-    if (!take(c, '{'))
+static bool body_read_object(struct cursor *c, struct body *body) {
+    if (!body_take(c, '{'))
         return false;
-    if (take(c, '}'))
+    if (body_take(c, '}'))
         return true;
     do {
-        if (!read_member(c, body))
+        if (!body_read_member(c, body))
             return false;
-    } while (take(c, ','));
-    return take(c, '}');
+    } while (body_take(c, ','));
+    return body_take(c, '}');
 }
 
 bool body_read(const char *bytes, size_t length, struct body *body) {
     struct cursor c = {.at = bytes, .end = bytes + length};
     struct body found = {.content = 0};
-    bool good = read_object(&c, &found);
-    skip_space(&c);
+    bool good = body_read_object(&c, &found);
+    body_skip_space(&c);
     if (!good || c.at != c.end)
         return false;
     *body = found;
@@ -156,9 +157,9 @@ bool body_read(const char *bytes, size_t length, struct body *body) {
 bool body_next_order(struct body_text *orders, struct body *order) {
     struct body found = {.content = 0};
     struct cursor c = {.at = orders->bytes, .end = orders->bytes + orders->length};
-    if (!read_object(&c, &found))
+    if (!body_read_object(&c, &found))
         return false;
-    take(&c, ',');
+    body_take(&c, ',');
     *orders = (struct body_text){c.at, (size_t)(c.end - c.at)};
     *order = found;
     return true;

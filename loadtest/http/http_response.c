@@ -1,16 +1,16 @@
+#include "loadtest/http/http_response.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "loadtest/http/response.h"
 
 void response_reset(struct response *r) {
     memset(r, 0, offsetof(struct response, line));
 }
 
 /* HTTP/1.x SSS reason */
-static bool read_status_line(struct response *r, const char *line) {
+static bool response_read_status_line(struct response *r, const char *line) {
     if (strncmp(line, "HTTP/1.", 7) != 0 || !isdigit((unsigned char)line[7]) || line[8] != ' ' ||
         strspn(line + 9, "0123456789") != 3 || (line[12] != ' ' && line[12] != '\0'))
         return false;
@@ -20,23 +20,24 @@ static bool read_status_line(struct response *r, const char *line) {
     return r->status >= 100 && r->status != 101;
 }
 
-/* A number of at most RESPONSE_BODY, with nothing behind its digits but what `ends` allows. */
-static bool read_number(const char *text, int base, const char *ends, uint64_t *number) {
+/* Reads a number of at most RESPONSE_BODY. Behind its digits the text ends, or has one of the characters
+ * `ends`. */
+static bool response_read_number(const char *text, int base, const char *ends, uint64_t *number) {
     size_t digits = strspn(text, base == 16 ? "0123456789abcdefABCDEF" : "0123456789");
     *number = strtoull(text, NULL, base);
     return digits > 0 && strchr(ends, text[digits]) != NULL && *number <= RESPONSE_BODY;
 }
 
-static bool read_length(struct response *r, const char *value) {
+static bool response_read_length(struct response *r, const char *value) {
     uint64_t before = r->left;
     bool repeated = r->has_length;
     r->has_length = true;
-    return read_number(value, 10, "", &r->left) && (!repeated || r->left == before);
+    return response_read_number(value, 10, "", &r->left) && (!repeated || r->left == before);
 }
 
-static void read_connection(struct response *r, char *value) {
+static void response_read_connection(struct response *r, char *value) {
     char *rest = NULL;
-    for (char *word = strtok_r(value, ", \t", &rest); word != NULL; word = strtok_r(NULL, ", \t", &rest)) {
+    for (char *word = strtok_r(value, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
         if (strcasecmp(word, "close") == 0) {
             r->keep_alive = false;
             return;
@@ -46,28 +47,28 @@ static void read_connection(struct response *r, char *value) {
     }
 }
 
-static bool read_header(struct response *r, char *line) {
+static bool response_read_header(struct response *r, char *line) {
     char *value = strchr(line, ':');
-    if (value == NULL || value == line || line[0] == ' ' || line[0] == '\t')
+    if (!value || value == line || line[0] == ' ' || line[0] == '\t')
         return false;
     *value++ = '\0';
     value += strspn(value, " \t");
     for (size_t end = strlen(value); end > 0 && (value[end - 1] == ' ' || value[end - 1] == '\t'); end--)
         value[end - 1] = '\0';
     if (strcasecmp(line, "content-length") == 0)
-        return read_length(r, value);
+        return response_read_length(r, value);
     if (strcasecmp(line, "transfer-encoding") == 0) {
         r->chunked = strcasecmp(value, "chunked") == 0;
         return r->chunked;
     }
     if (strcasecmp(line, "connection") == 0)
-        read_connection(r, value);
+        response_read_connection(r, value);
     else if (strcasecmp(line, "idempotent-replayed") == 0)
         r->replayed = strcasecmp(value, "true") == 0;
     return true;
 }
 
-static bool end_head(struct response *r) {
+static bool response_end_head(struct response *r) {
     if (r->status < 200) {
         response_reset(r);
     } else if (r->status == 204 || r->status == 304) {
@@ -84,15 +85,15 @@ static bool end_head(struct response *r) {
     return true;
 }
 
-/* A complete line, without its line end. */
-static bool read_line(struct response *r, char *line) {
+/* Reads a complete line, without its line end. */
+static bool response_read_line(struct response *r, char *line) {
     bool empty = line[0] == '\0';
     bool good = true;
     switch (r->state) {
-    case RESPONSE_AT_STATUS: return read_status_line(r, line);
-    case RESPONSE_AT_HEADER: return empty ? end_head(r) : read_header(r, line);
+    case RESPONSE_AT_STATUS: return response_read_status_line(r, line);
+    case RESPONSE_AT_HEADER: return empty ? response_end_head(r) : response_read_header(r, line);
     case RESPONSE_AT_CHUNK_SIZE:
-        good = read_number(line, 16, "; \t", &r->left);
+        good = response_read_number(line, 16, "; \t", &r->left);
         r->state = r->left > 0 ? RESPONSE_AT_CHUNK : RESPONSE_AT_TRAILER;
         return good;
     case RESPONSE_AT_CHUNK_END: r->state = RESPONSE_AT_CHUNK_SIZE; return empty;
@@ -100,27 +101,28 @@ static bool read_line(struct response *r, char *line) {
     }
 }
 
-/* A line is copied before it is read, since it may come in pieces. None has a NUL in it. */
-static bool take_line(struct response *r, const char *bytes, size_t length, size_t *used) {
+/* Copies a line before it is read, since it may come in pieces. False: the line is wrong, too long, or has a
+ * NUL in it. */
+static bool response_take_line(struct response *r, const char *bytes, size_t length, size_t *used) {
     const char *newline = memchr(bytes, '\n', length);
-    size_t part = newline != NULL ? (size_t)(newline - bytes) : length;
-    *used = newline != NULL ? part + 1 : part;
+    size_t part = newline ? (size_t)(newline - bytes) : length;
+    *used = newline ? part + 1 : part;
     r->head_length += *used;
     if (r->line_length + part > RESPONSE_LINE || r->head_length > RESPONSE_HEAD)
         return false;
     memcpy(r->line + r->line_length, bytes, part);
     r->line_length += part;
-    if (newline == NULL)
+    if (!newline)
         return true;
     size_t end = r->line_length;
     r->line_length = 0;
     if (end > 0 && r->line[end - 1] == '\r')
         end--;
     r->line[end] = '\0';
-    return strlen(r->line) == end && read_line(r, r->line);
+    return strlen(r->line) == end && response_read_line(r, r->line);
 }
 
-static bool take_body(struct response *r, const char *bytes, size_t length, size_t *used) {
+static bool response_take_body(struct response *r, const char *bytes, size_t length, size_t *used) {
     size_t part = r->state == RESPONSE_AT_EOF || length < r->left ? length : (size_t)r->left;
     *used = part;
     if (r->body_length + part > RESPONSE_BODY)
@@ -141,8 +143,8 @@ enum response_status response_feed(struct response *r, const char *bytes, size_t
         bool body =
             r->state == RESPONSE_AT_BODY || r->state == RESPONSE_AT_CHUNK || r->state == RESPONSE_AT_EOF;
         size_t taken = 0;
-        bool good = body ? take_body(r, bytes + *used, length - *used, &taken)
-                         : take_line(r, bytes + *used, length - *used, &taken);
+        bool good = body ? response_take_body(r, bytes + *used, length - *used, &taken)
+                         : response_take_line(r, bytes + *used, length - *used, &taken);
         if (!good)
             return RESPONSE_BAD;
         *used += taken;

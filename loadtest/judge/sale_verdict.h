@@ -1,12 +1,12 @@
 /* The verdict: what the seller acknowledged against what its books say. No I/O. */
-#ifndef LOADTEST_JUDGE_VERDICT_H
-#define LOADTEST_JUDGE_VERDICT_H
+#ifndef LOADTEST_JUDGE_SALE_VERDICT_H
+#define LOADTEST_JUDGE_SALE_VERDICT_H
 
 #include <stdbool.h>
 
-#include "loadtest/judge/books.h"
+#include "loadtest/judge/fetch_books.h"
 #include "loadtest/judge/request_log.h"
-#include "loadtest/plan/demand.h"
+#include "loadtest/request_plan.h"
 
 enum verdict_kind {
     VERDICT_CLEAN,
@@ -31,10 +31,11 @@ struct verdict {
     long long settled;    /* requests that have an outcome */
 };
 
-/* The log was matched, and its orders were checked after `after` was read. `before` and `after`: the books of
- * each item; `after` is NULL if that audit failed. Each item is judged by itself, so that a surplus of one
- * cannot hide a lack of another; the verdict is the sum. False when out of memory. */
-bool verdict_reach(const struct request_log *log, const struct demand *demand, const struct books *before,
+/* Judges a run. `before` and `after` are the books of each item before and after the load; `after` is NULL if
+ * that audit failed. The caller has called request_log_match(), and has checked the orders after `after` was
+ * read. Each item is judged by itself, so that a surplus of one cannot hide a lack of another; the verdict is
+ * the sum. False when out of memory. */
+bool verdict_reach(const struct request_log *log, const struct plan *plan, const struct books *before,
                    const struct books *after, struct verdict *verdict);
 
 #endif
