@@ -8,7 +8,7 @@
 #include "inventory/context.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum {
     SELLERS = 6,

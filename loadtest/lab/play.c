@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/servers/directory.h"
 #include "loadtest/lab/judge/judge.h"
-#include "loadtest/lab/stage/directory.h"
 
 static bool fail(char *error, size_t error_size, const char *what) {
     snprintf(error, error_size, "%s: %s", what, strerror(errno));
@@ -64,7 +64,7 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
         scenario->play(stage, plan->broken && !plan->fixed_way);
         const char *failure = stage_end(stage);
         if (failure != NULL)
-            directory_copy_logs(directory, plan->logs);
+            stage_copy_logs(stage, plan->logs);
         good = tell_verdict(stage, plan->events, failure, error, error_size);
         stage_free(stage);
     } else {

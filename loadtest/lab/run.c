@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/flags.h"
+#include "base/servers/directory.h"
 #include "loadtest/lab/draw/steps.h"
 #include "loadtest/lab/play.h"
 #include "loadtest/lab/programs.h"
 #include "loadtest/lab/report.h"
-#include "loadtest/lab/stage/directory.h"
 
 static const char help[] =
     "seckill-lab run: plays scenarios with real servers, first broken and then fixed, and judges both.\n"
@@ -220,7 +220,7 @@ int run_main(char *const *argv) {
         return fail(EXIT_FAILED, "/proc/self/exe", strerror(errno));
     if (!report_make_directory(run.options.out))
         return fail(EXIT_FAILED, run.options.out, strerror(errno));
-    if (!directory_open(&run.directory))
+    if (!directory_open(&run.directory, "seckill-lab"))
         return fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     run.json = json_array();
     int code = run_all(&run);

@@ -1,5 +1,6 @@
 #include "loadtest/lab/scenarios/cast.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 /* Between the steps of two buyers, and of a holder that sells: so one sees which comes first. */
@@ -7,7 +8,7 @@ enum { STEP_MS = 10, WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
-    cast->shop = redis_server_start(stage, name, NULL);
+    cast->shop = stage_start_redis(stage, name, NULL);
     cast->clients = clients_open(stage);
 }
 

@@ -1,24 +1,24 @@
 /* redlock: the clock of a node jumps, and its vote expires before its time. */
 #include "loadtest/lab/scenarios/scenario.h"
 #include "loadtest/lab/scenarios/votes.h"
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { WAIT_MS = 20000, TRY_MS = 400, JUMP_TTLS = 20 };
 
 static void jump(struct server *node) {
     int64_t jump_ms = JUMP_TTLS * stage_ttl_ms(node->stage);
     stage_fault(node->stage, node->name, "its clock jumps forward");
-    redis_server_move_clock(node, jump_ms);
+    server_move_clock(node, jump_ms);
 }
 
 /* The clock of etcd's machine is that of all: so it jumps for a Redis beside it, and etcd, which counts the
  * life of a lease by a monotonic clock, has nothing that could jump. */
 static void play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *etcd, *node = redis_server_start_with_clock(stage, "node-2");
-    char url[ETCD_SERVER_URL_SIZE];
-    etcd_server_start(stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    struct server *etcd, *node = stage_start_redis_with_clock(stage, "node-2");
+    char url[ETCD_URL_SIZE];
+    stage_start_etcd(stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(cast, "%s", url);
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
@@ -43,7 +43,7 @@ static void play(struct stage *stage, bool broken) {
         play_etcd(&cast);
         return;
     }
-    votes_start(&votes, &cast, redis_server_start_with_clock);
+    votes_start(&votes, &cast, stage_start_redis_with_clock);
     votes_start_clients(&votes);
     cast_begin(&cast, 1);
     votes_play(&votes, jump);

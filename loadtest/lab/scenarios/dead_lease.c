@@ -1,7 +1,7 @@
 /* etcd, variant rpc: the server's own lock service grants on a lease that is gone. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 /* A waiter asks anew every second: what happens to it happens between two of its requests. */
 enum { WAIT_MS = 20000, QUEUE_MS = 300, TRY_MS = 300, WORK_MS = 100 };
@@ -9,11 +9,11 @@ enum { WAIT_MS = 20000, QUEUE_MS = 300, TRY_MS = 300, WORK_MS = 100 };
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
     struct server *etcd;
-    char url[ETCD_SERVER_URL_SIZE];
+    char url[ETCD_URL_SIZE];
     const char *prefix = broken ? "lock-rpc/" : "lock/";
     cast_open(&cast, stage, "shop", !broken);
-    etcd_server_start(stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    stage_start_etcd(stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(&cast, "%s%s", url, broken ? "?variant=rpc" : "");
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b"),
                   *c = cast_client(&cast, "client-c");
@@ -24,7 +24,7 @@ static void play(struct stage *stage, bool broken) {
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     stage_pause(stage, QUEUE_MS);
     stage_fault(stage, "client-b", "its lease ends while it waits");
-    etcd_server_revoke_newest(etcd, prefix);
+    server_revoke_newest_lease(etcd, prefix);
     client_release(a); /* at once: soon B would notice */
     client_done_within(b, TRY_MS);
     client_begin_acquire(c, CAST_ITEM, WAIT_MS);

@@ -1,7 +1,7 @@
 /* etcd: a holder is paused beyond its lease. */
 #include "loadtest/lab/scenarios/pause.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 static struct server *etcd;
 
@@ -11,10 +11,10 @@ static void observe(struct cast *cast) {
 
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
-    char url[ETCD_SERVER_URL_SIZE];
+    char url[ETCD_URL_SIZE];
     cast_open(&cast, stage, "shop", !broken);
-    etcd_server_start(stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    stage_start_etcd(stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(&cast, "%s", url);
     pause_holder(&cast, observe);
 }

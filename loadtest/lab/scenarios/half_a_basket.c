@@ -1,8 +1,7 @@
 /* seckilld, baskets: the service dies between the two writes of a basket. */
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/redis_server.h"
-#include "loadtest/lab/stage/seckilld_server.h"
+#include "loadtest/lab/stage/stage_sale.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
 
@@ -18,7 +17,7 @@ static void record_write(struct stage *stage, enum event_kind kind, const char *
 static bool audit_both(const struct server *service, struct seckilld_audit audits[LINES]) {
     bool good = true;
     for (int i = 0; i < LINES; i++)
-        good = seckilld_server_audit(service, items[i], &audits[i]) && good;
+        good = server_read_audit(service, items[i], &audits[i]) && good;
     return good;
 }
 
@@ -62,28 +61,29 @@ static void record_outcome(struct stage *stage, const struct server *service) {
 static void play(struct stage *stage, bool broken) {
     static const char body[] = "{\"user\":\"ann\",\"lines\":[{\"item\":\"lamp\",\"quantity\":1},{\"item\":"
                                "\"shade\",\"quantity\":1}]}";
-    struct server *redis = redis_server_start(stage, "redis", NULL);
-    struct link *link = link_start(stage, redis->port);
+    struct server *redis = stage_start_redis(stage, "redis", NULL);
+    struct proxy *link = stage_start_link(stage, redis->port);
     char lock[64];
     snprintf(lock, sizeof lock, "redis://127.0.0.1:%d?ttl=%lld", redis->port, (long long)stage_ttl_ms(stage));
     struct server *service =
-        seckilld_server_start(stage, "seckilld", link_port(link), "--teaching", "--lock", lock, "--basket",
-                              broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
+        stage_start_seckilld(stage, "seckilld", proxy_port(link), "--teaching", "--lock", lock, "--basket",
+                             broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
     for (int i = 0; i < LINES; i++)
-        seckilld_server_put_item(service, items[i], "{\"stock\":10}");
+        server_put_item(service, items[i], "{\"stock\":10}");
     stage_begin(stage);
     for (int i = 0; i < LINES; i++)
         stage_record_stock(stage, items[i], STOCK, STOCK, 0);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     for (int i = 0; i < LINES; i++)
         record_write(stage, EVENT_WRITE_SENT, items[i]);
-    link_cut_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}"); /* a word of its own */
-    seckilld_server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
-    if (!stage_failed(stage) && !link_is_cut(link))
+    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n",
+                          "{shade}"); /* a word of its own */
+    server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
+    if (!stage_failed(stage) && !proxy_is_silent(link))
         stage_fail(stage, "the service did not come to the second write");
     stage_fault(stage, "seckilld", killed);
     server_kill(service);
-    link_heal(link);
+    proxy_heal(link);
     server_restart(service);
     stage_fault_over(stage, "seckilld", killed);
     record_outcome(stage, service);

@@ -1,7 +1,7 @@
 /* etcd, variant fixed-key: all waiters wake for one lock. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { WAITERS = 32, WAIT_MS = 30000, WORK_MS = 4, ARRIVAL_MS = 10, SETTLE_MS = 200 };
 
@@ -9,10 +9,10 @@ static void play(struct stage *stage, bool broken) {
     struct cast cast;
     struct server *etcd;
     struct client *waiters[WAITERS];
-    char url[ETCD_SERVER_URL_SIZE];
+    char url[ETCD_URL_SIZE];
     cast_open(&cast, stage, "shop", true);
-    etcd_server_start(stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    stage_start_etcd(stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(&cast, "%s%s", url, broken ? "?variant=fixed-key" : "");
     struct client *holder = cast_client(&cast, "holder");
     const struct client_options options = {

@@ -3,11 +3,11 @@
 #include "loadtest/lab/scenarios/votes.h"
 
 static struct server *start_forgetful(struct stage *stage, const char *name) {
-    return redis_server_start(stage, name, NULL);
+    return stage_start_redis(stage, name, NULL);
 }
 
 static struct server *start_durable(struct stage *stage, const char *name) {
-    return redis_server_start(stage, name, "--appendonly", "yes", "--appendfsync", "always", NULL);
+    return stage_start_redis(stage, name, "--appendonly", "yes", "--appendfsync", "always", NULL);
 }
 
 static void crash(struct server *node) {

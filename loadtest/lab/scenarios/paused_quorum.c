@@ -17,7 +17,7 @@ static void play(struct stage *stage, bool broken) {
     for (int i = 0; i < NODES; i++) {
         char name[SERVER_NAME_SIZE];
         snprintf(name, sizeof name, "node-%d", i + 1);
-        nodes[i] = redis_server_start(stage, name, NULL);
+        nodes[i] = stage_start_redis(stage, name, NULL);
     }
     if (broken)
         cast_set_lock(&cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0]->port,

@@ -1,19 +1,17 @@
 /* redis: the master is killed before it has replicated the lock. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/sentinel.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3 };
 
 /* The second client's lock is where Sentinel says that the master is. */
 static void play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *master = redis_server_start(stage, "redis-1", NULL);
-    struct link *link = link_start(stage, master->port);
-    struct server *replica = redis_server_start_replica(stage, "redis-2", link_port(link), 0);
-    struct server *sentinel = sentinel_start(stage, "sentinel", master->port);
+    struct server *master = stage_start_redis(stage, "redis-1", NULL);
+    struct proxy *link = stage_start_link(stage, master->port);
+    struct server *replica = stage_start_replica(stage, "redis-2", proxy_port(link));
+    struct server *sentinel = stage_start_sentinel(stage, "sentinel", master->port);
     cast_set_lock(cast, "redis://127.0.0.1:%d", master->port);
     struct client *a = cast_client(cast, "client-a");
     cast_set_lock(cast, "redis://127.0.0.1:%d", replica->port);
@@ -22,12 +20,12 @@ static void play_redis(struct cast *cast) {
     observer_watch_redis(cast->clients, master, CAST_ITEM);
     observer_watch_redis(cast->clients, replica, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
-    link_cut(link);
+    proxy_silence(link);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "redis-1", "killed before it has replicated the lock");
     server_kill(master);
-    sentinel_await_promotion(sentinel, master->port, replica);
+    server_await_promotion(sentinel, master->port, replica);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_wait(b);
     client_read_stock(b, CAST_ITEM);
@@ -44,9 +42,9 @@ static void observe(struct cast *cast, struct server *const members[]) {
 static void play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
     struct server *members[MEMBERS];
-    char url[ETCD_SERVER_URL_SIZE];
-    etcd_server_start(stage, "etcd", MEMBERS, members);
-    etcd_server_url(url, members, MEMBERS);
+    char url[ETCD_URL_SIZE];
+    stage_start_etcd(stage, "etcd", MEMBERS, members);
+    server_etcd_url(url, members, MEMBERS);
     cast_set_lock(cast, "%s", url);
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
@@ -54,7 +52,7 @@ static void play_etcd(struct cast *cast) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    int leader = etcd_server_leader(members, MEMBERS);
+    int leader = server_etcd_leader(members, MEMBERS);
     stage_fault(stage, members[leader]->name, "the leader is killed");
     server_kill(members[leader]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);

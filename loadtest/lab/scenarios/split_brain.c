@@ -3,9 +3,7 @@
 
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/sentinel.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 /* The old master notices after a second that its replica is gone: LAG_MS is more than that, and more than a
  * failover takes. */
@@ -16,16 +14,16 @@ static const char cut[] = "cut off, with client A";
 /* Two Redis servers, and the network between them. */
 struct pair {
     struct server *old, *new, *sentinel;
-    struct link *to_replica, *to_sentinel;
+    struct proxy *to_replica, *to_sentinel;
 };
 
 static void pair_start(struct pair *pair, struct cast *cast) {
     struct stage *stage = cast->stage;
     pair->old = cast->shop;
-    pair->to_replica = link_start(stage, pair->old->port);
-    pair->to_sentinel = link_start(stage, pair->old->port);
-    pair->new = redis_server_start_replica(stage, "redis-2", link_port(pair->to_replica), 0);
-    pair->sentinel = sentinel_start(stage, "sentinel", link_port(pair->to_sentinel));
+    pair->to_replica = stage_start_link(stage, pair->old->port);
+    pair->to_sentinel = stage_start_link(stage, pair->old->port);
+    pair->new = stage_start_replica(stage, "redis-2", proxy_port(pair->to_replica));
+    pair->sentinel = stage_start_sentinel(stage, "sentinel", proxy_port(pair->to_sentinel));
 }
 
 /* Waits until the server answers this command so. */
@@ -33,10 +31,10 @@ static void await(const struct server *server, const char *command, const char *
                   const char *answer) {
     struct stage *stage = server->stage;
     int64_t deadline_ns = stage_in_ms(STAGE_PATIENCE_MS);
-    while (!stage_failed(stage) && strcmp(strcmp(command, "INFO") == 0
-                                              ? redis_server_info(server, argument)
-                                              : redis_server_do(server, command, argument, "available", NULL),
-                                          answer) != 0) {
+    while (!stage_failed(stage) &&
+           strcmp(strcmp(command, "INFO") == 0 ? server_info(server, argument)
+                                               : server_command(server, command, argument, "available", NULL),
+                  answer) != 0) {
         if (!stage_patience(stage, deadline_ns))
             stage_fail(stage, "%s %s of %s is not %s", command, argument, server->name, answer);
     }
@@ -44,14 +42,14 @@ static void await(const struct server *server, const char *command, const char *
 
 static void pair_cut(const struct pair *pair) {
     stage_fault(pair->old->stage, pair->old->name, cut);
-    link_cut(pair->to_replica);
-    link_cut(pair->to_sentinel);
+    proxy_silence(pair->to_replica);
+    proxy_silence(pair->to_sentinel);
 }
 
 /* The old master becomes a replica of the new one, and forgets what only it had. */
 static void pair_heal(const struct pair *pair) {
-    link_heal(pair->to_sentinel);
-    link_heal(pair->to_replica);
+    proxy_heal(pair->to_sentinel);
+    proxy_heal(pair->to_replica);
     stage_fault_over(pair->old->stage, pair->old->name, cut);
     await(pair->old, "INFO", "master_link_status", "up");
     server_record_role(pair->old, "replica");
@@ -61,8 +59,8 @@ static void pair_heal(const struct pair *pair) {
 static void demand_replicas(const struct pair *pair) {
     const struct server *const both[] = {pair->old, pair->new};
     for (int i = 0; i < 2; i++)
-        redis_server_do(both[i], "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1",
-                        NULL);
+        server_command(both[i], "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1",
+                       NULL);
 }
 
 /* A reached the old master, and B the new one: each where it was, or was sent to, at its start. */
@@ -86,7 +84,7 @@ static void play_broken(struct cast *cast, struct pair *pair) {
     pair_cut(pair);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
+    server_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
     client_acquire(b, CAST_ITEM, WAIT_MS);
     client_read_stock(b, CAST_ITEM);
     stage_until(stage, cut_ms + LAG_MS);
@@ -100,9 +98,9 @@ static void play_broken(struct cast *cast, struct pair *pair) {
 static void play_fixed(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
     struct server *etcd;
-    char url[ETCD_SERVER_URL_SIZE];
-    etcd_server_start(stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    char url[ETCD_URL_SIZE];
+    stage_start_etcd(stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(cast, "%s", url);
     struct client *a = client_at(cast, "client-a", pair->old), *b = client_at(cast, "client-b", pair->new);
     cast_begin(cast, 1);
@@ -114,7 +112,7 @@ static void play_fixed(struct cast *cast, struct pair *pair) {
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
+    server_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
     stage_until(stage, cut_ms + LAG_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a);

@@ -1,7 +1,7 @@
 /* seckilld: the same sale with every strategy. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/crowd.h"
+#include "loadtest/lab/stage/stage_sale.h"
 
 static const char *const safe[] = {"decr", "optimistic", "lua", "batch", NULL};
 
@@ -26,7 +26,7 @@ static void sell(struct stage *stage, const struct server *service, const char *
     struct crowd_result result;
     struct seckilld_audit audit;
     snprintf(terms, sizeof terms, "{\"stock\":100,\"strategy\":\"%s\"}", strategy);
-    seckilld_server_put_item(service, strategy, terms);
+    server_put_item(service, strategy, terms);
     crowd_start(&crowd, service, &options);
     if (crowd_finish(&crowd, &result) && crowd_record(&crowd, &result, op, &audit))
         note_speed(stage, strategy, &result, &audit);
@@ -36,7 +36,7 @@ static void play(struct stage *stage, bool broken) {
     struct cast cast;
     uint64_t op = 1000;
     cast_open(&cast, stage, "redis", false);
-    struct server *service = seckilld_server_start(stage, "seckilld", cast.shop->port, "--teaching", NULL);
+    struct server *service = stage_start_seckilld(stage, "seckilld", cast.shop->port, "--teaching", NULL);
     cast_two_buyers(&cast, broken ? STOCK_COMPUTED : STOCK_DECIDED);
     if (broken)
         sell(stage, service, "naive", op);

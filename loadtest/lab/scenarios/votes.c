@@ -10,7 +10,7 @@ void votes_start(struct votes *votes, struct cast *cast,
         snprintf(name, sizeof name, "node-%d", i + 1);
         votes->nodes[i] = start(cast->stage, name);
     }
-    votes->to_third = link_start(cast->stage, votes->nodes[2]->port);
+    votes->to_third = stage_start_link(cast->stage, votes->nodes[2]->port);
 }
 
 static void set_lock(const struct votes *votes, int third_port) {
@@ -19,7 +19,7 @@ static void set_lock(const struct votes *votes, int third_port) {
 }
 
 void votes_start_clients(struct votes *votes) {
-    set_lock(votes, link_port(votes->to_third));
+    set_lock(votes, proxy_port(votes->to_third));
     votes->a = cast_client(votes->cast, "client-a");
     set_lock(votes, votes->nodes[2]->port);
     votes->b = cast_client(votes->cast, "client-b");
@@ -32,7 +32,7 @@ void votes_play(struct votes *votes, void (*lose)(struct server *node)) {
         observer_watch_redis(votes->cast->clients, votes->nodes[i], CAST_ITEM);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     stage_fault(stage, "client-a", "cannot reach node-3");
-    link_cut(votes->to_third);
+    proxy_silence(votes->to_third);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     lose(votes->nodes[1]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);

@@ -4,14 +4,14 @@
 #define LOADTEST_LAB_SCENARIOS_VOTES_H
 
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/stage/link.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { VOTES_NODES = 3 };
 
 struct votes {
     struct cast *cast;
     struct server *nodes[VOTES_NODES];
-    struct link *to_third; /* the only way of client A to node 3 */
+    struct proxy *to_third; /* the only way of client A to node 3 */
     struct client *a, *b;
 };
 

@@ -1,7 +1,7 @@
 /* ZooKeeper: a holder is paused beyond its session. */
 #include "loadtest/lab/scenarios/pause.h"
 #include "loadtest/lab/scenarios/scenario.h"
-#include "loadtest/lab/stage/zookeeper_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 static struct server *zookeeper;
 
@@ -12,7 +12,7 @@ static void observe(struct cast *cast) {
 static void play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "shop", !broken);
-    zookeeper = zookeeper_server_start(stage, "zookeeper");
+    zookeeper = stage_start_zookeeper(stage, "zookeeper");
     cast_set_lock(&cast, "zookeeper://127.0.0.1:%d", zookeeper->port);
     pause_holder(&cast, observe);
 }

@@ -12,11 +12,11 @@
 
 #include "base/flags.h"
 #include "base/host.h"
+#include "base/servers/directory.h"
 #include "loadtest/lab/play.h"
 #include "loadtest/lab/programs.h"
 #include "loadtest/lab/serve/live.h"
 #include "loadtest/lab/serve/site.h"
-#include "loadtest/lab/stage/directory.h"
 
 static const char help[] =
     "seckill-lab serve: a page on which you break a lock, watch the sale oversell, and run the fix.\n"
@@ -140,7 +140,7 @@ static int open_all(struct serve *s) {
         return fail(EXIT_USAGE, s->options.listen, "--listen must be HOST:PORT");
     if (!programs_find(s->programs) || !make_secrets(s))
         return fail(EXIT_FAILED, "seckill-lab", strerror(errno));
-    if (!directory_open(&s->directory))
+    if (!directory_open(&s->directory, "seckill-lab"))
         return fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     snprintf(s->work, sizeof s->work, "%s/runs", s->directory.path);
     if (mkdir(s->work, 0700) != 0 || (s->desk = desk_open(s->work, s->session)) == NULL || !catch_signals())

@@ -9,8 +9,8 @@
 #define THREADED /* which of its two libraries the header is for */
 #include <zookeeper/zookeeper.h>
 
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/stock.h"
+#include "loadtest/lab/stage/shop_stock.h"
+#include "loadtest/lab/stage/stage_servers.h"
 #include "lock/libetcd/etcd.h"
 
 enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000, OWNER_SIZE = 64, PATH_SIZE = 160 };
@@ -20,7 +20,7 @@ struct observer {
     struct stage *stage;
     pthread_t thread;
     atomic_bool ending;
-    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_SERVER_URL_SIZE];
+    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_URL_SIZE];
     int port;
     /* Reads the owner, "" nobody. False: no answer. */
     bool (*read)(struct observer *observer, char owner[OWNER_SIZE]);
@@ -44,7 +44,7 @@ static void record(struct observer *o, const char *owner) {
                                            .who = o->server,
                                            .server = o->server,
                                            .key = o->key,
-                                           .owner = name != NULL ? name : owner});
+                                           .owner = name ? name : owner});
 }
 
 static void *observe(void *arg) {
@@ -70,7 +70,7 @@ static void end(void *part) {
 static struct observer *prepare(struct clients *clients, const struct server *server, const char *name,
                                 const char *key) {
     struct observer *o = calloc(1, sizeof *o);
-    if (o == NULL)
+    if (!o)
         abort(); /* a scenario counts on it, and has no use for less */
     o->clients = clients;
     o->stage = server->stage;
@@ -94,14 +94,14 @@ static void begin(struct observer *o) {
 
 static bool read_redis(struct observer *o, char owner[OWNER_SIZE]) {
     const struct timeval timeout = {.tv_usec = CALL_MS * 1000L};
-    if (o->redis == NULL || o->redis->err != 0) {
+    if (!o->redis || o->redis->err != 0) {
         redisFree(o->redis);
         o->redis = redisConnectWithTimeout("127.0.0.1", o->port, timeout);
-        if (o->redis == NULL || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
+        if (!o->redis || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
             return false;
     }
     redisReply *reply = redisCommand(o->redis, "GET lock:{%s}", o->key);
-    bool good = reply != NULL && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
+    bool good = reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
     if (good)
         snprintf(owner, OWNER_SIZE, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
     freeReplyObject(reply);
@@ -137,9 +137,9 @@ static bool read_etcd(struct observer *o, char owner[OWNER_SIZE]) {
         return false;
     const struct etcd_kv *kv = reply->kv_count > 0 ? &reply->kvs[0] : NULL;
     owner[0] = '\0';
-    if (kv != NULL && kv->value.size > 0)
+    if (kv && kv->value.size > 0)
         snprintf(owner, OWNER_SIZE, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
-    else if (kv != NULL)
+    else if (kv)
         snprintf(owner, OWNER_SIZE, "lease %.*s", (int)(kv->key.size - strlen(o->path) - 1),
                  (const char *)kv->key.data + strlen(o->path) + 1);
     etcd_reply_free(reply);
@@ -186,11 +186,11 @@ static bool read_zookeeper(struct observer *o, char owner[OWNER_SIZE]) {
         return false;
     for (int i = 0; i < names.count; i++) {
         const char *sequence = strrchr(names.data[i], '-');
-        if (sequence != NULL && (lowest == NULL || strcmp(sequence, strrchr(lowest, '-')) < 0))
+        if (sequence && (!lowest || strcmp(sequence, strrchr(lowest, '-')) < 0))
             lowest = names.data[i];
     }
-    snprintf(owner, OWNER_SIZE, "%.*s", lowest != NULL ? (int)(strrchr(lowest, '-') - lowest) : 0,
-             lowest != NULL ? lowest : "");
+    snprintf(owner, OWNER_SIZE, "%.*s", lowest ? (int)(strrchr(lowest, '-') - lowest) : 0,
+             lowest ? lowest : "");
     deallocate_String_vector(&names);
     return true;
 }
@@ -209,7 +209,7 @@ void observer_watch_zookeeper(struct clients *clients, const struct server *serv
     snprintf(o->address, sizeof o->address, "127.0.0.1:%d", server->port);
     o->zookeeper =
         zookeeper_init2(o->address, NULL, SESSION_MS, NULL, NULL, ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (o->zookeeper == NULL) {
+    if (!o->zookeeper) {
         stage_fail(o->stage, "cannot observe ZooKeeper");
         free(o);
         return;
@@ -229,7 +229,7 @@ static void read_stock(const struct server *server, struct stock *stock, const c
 
 void observer_read_stock(const struct server *server, const char *item) {
     struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
-    if (stock != NULL)
+    if (stock)
         read_stock(server, stock, item);
     else
         stage_fail(server->stage, "%s cannot be reached", server->name);
@@ -238,7 +238,7 @@ void observer_read_stock(const struct server *server, const char *item) {
 
 void observer_fill_stock(const struct server *server, const char *item, int64_t units) {
     struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
-    if (stock == NULL || !stock_put(stock, item, units))
+    if (!stock || !stock_put(stock, item, units))
         stage_fail(server->stage, "%s does not take the stock of %s", server->name, item);
     else
         read_stock(server, stock, item);

@@ -3,7 +3,7 @@
 #ifndef LOADTEST_LAB_STAGE_OBSERVER_H
 #define LOADTEST_LAB_STAGE_OBSERVER_H
 
-#include "loadtest/lab/stage/client.h"
+#include "loadtest/lab/stage/lab_client.h"
 
 /* Each begins one, which ends with the play, and is called after stage_begin(). A server that does not answer
  * says nothing. */

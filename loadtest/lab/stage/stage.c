@@ -1,17 +1,20 @@
 #include "loadtest/lab/stage/stage.h"
 
+#include <dirent.h>
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "loadtest/lab/stage/recorder.h"
+#include "loadtest/lab/stage/event_recorder.h"
 
 enum { PARTS = 128, FLUSH_MS = 10, PATIENCE_US = 2000 };
 
@@ -51,7 +54,7 @@ bool stage_failed(const struct stage *stage) {
 
 struct stage *stage_open(const struct stage_options *options) {
     struct stage *stage = calloc(1, sizeof *stage);
-    if (stage == NULL)
+    if (!stage)
         return NULL;
     stage->options = *options;
     stage->random = (uint64_t)options->seed;
@@ -79,7 +82,7 @@ static bool record(struct stage *stage) {
                                     .servers = stage->versions};
     stage->start_ns = clock_now_ns();
     stage->recorder = recorder_new(o->events, &play, stage->start_ns);
-    return stage->recorder != NULL;
+    return stage->recorder;
 }
 
 void stage_begin(struct stage *stage) {
@@ -97,7 +100,7 @@ const char *stage_end(struct stage *stage) {
         stage->part_count--;
         stage->parts[stage->part_count].end(stage->parts[stage->part_count].part);
     }
-    if (stage->recorder != NULL) {
+    if (stage->recorder) {
         atomic_store(&stage->ending, true);
         pthread_join(stage->flusher, NULL);
         recorder_end(stage->recorder, NULL);
@@ -107,8 +110,35 @@ const char *stage_end(struct stage *stage) {
     return stage_failed(stage) ? stage->why : NULL;
 }
 
+static void copy_file(const char *from, const char *to) {
+    char buffer[4096];
+    FILE *in = fopen(from, "re"), *out = in ? fopen(to, "we") : NULL;
+    for (size_t length; out && (length = fread(buffer, 1, sizeof buffer, in)) > 0;)
+        fwrite(buffer, 1, length, out);
+    if (out)
+        fclose(out);
+    if (in)
+        fclose(in);
+}
+
+void stage_copy_logs(const struct stage *stage, const char *to) {
+    DIR *directory = opendir(stage->options.directory);
+    mkdir(to, 0777);
+    for (const struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *end = strrchr(entry->d_name, '.');
+        char source[PATH_MAX], copy[PATH_MAX];
+        if (!end || strcmp(end, ".log") != 0)
+            continue;
+        snprintf(source, sizeof source, "%s/%s", stage->options.directory, entry->d_name);
+        snprintf(copy, sizeof copy, "%s/%s", to, entry->d_name);
+        copy_file(source, copy);
+    }
+    if (directory)
+        closedir(directory);
+}
+
 bool stage_tell_verdict(struct stage *stage, const struct event *verdict) {
-    return stage->recorder != NULL && recorder_end(stage->recorder, verdict);
+    return stage->recorder && recorder_end(stage->recorder, verdict);
 }
 
 void stage_free(struct stage *stage) {
@@ -165,7 +195,7 @@ void *stage_ctx(const struct stage *stage) {
 /* ---- events ---- */
 
 void stage_record(struct stage *stage, const struct event *event) {
-    if (stage->recorder != NULL)
+    if (stage->recorder)
         recorder_add(stage->recorder, event);
 }
 

@@ -23,6 +23,9 @@ struct stage *stage_open(const struct stage_options *options);
 /* Ends all processes of the play, and writes what was recorded. NULL, or what failed, as long as the stage is
  * there. */
 const char *stage_end(struct stage *stage);
+/* Copies the logs of its servers, NAME.log, to the directory `to`, which is made. What cannot be copied is
+ * left. */
+void stage_copy_logs(const struct stage *stage, const char *to);
 /* Writes the verdict, the last line. False: the events could not be written. */
 bool stage_tell_verdict(struct stage *stage, const struct event *verdict);
 void stage_free(struct stage *stage);
