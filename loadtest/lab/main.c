@@ -6,7 +6,7 @@
 #include "loadtest/lab/render.h"
 #include "loadtest/lab/run.h"
 #include "loadtest/lab/serve/serve.h"
-#include "loadtest/lab/stage/lab_client_process.h"
+#include "loadtest/lab/stage/lab_client_wire.h"
 
 static const char help[] =
     "seckill-lab: shows how a sale goes wrong under a wrong lock, with real servers, and what fixes it.\n"

@@ -1,6 +1,6 @@
 /* The desk: one run at a time. Threads of the server order a run, break something in it, or stop it; the main
- * thread takes the order and plays it, since processes must be started there (see stage/process.h). Safe from
- * all threads. */
+ * thread takes the order and plays it, since processes must be started there (see base/servers/proc.h). Safe
+ * from all threads. */
 #ifndef LOADTEST_LAB_SERVE_DESK_H
 #define LOADTEST_LAB_SERVE_DESK_H
 

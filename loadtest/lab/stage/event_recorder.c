@@ -9,7 +9,7 @@
 /* Requests that may be without an answer at one time. */
 enum { REQUESTS = 4096 };
 
-/* An event that is held back; its texts are behind it. */
+/* An event that is held back; its texts lie behind it in memory. */
 struct held {
     struct held *next;
     struct event event;
@@ -37,25 +37,25 @@ static const size_t texts[] = {
 };
 enum { TEXTS = sizeof texts / sizeof texts[0] };
 
-static const char **text_of(struct event *event, int i) {
+static const char **event_text(struct event *event, int i) {
     return (const char **)((char *)event + texts[i]);
 }
 
-static struct held *copy_event(const struct event *event) {
+static struct held *event_copy(const struct event *event) {
     struct event from = *event;
     size_t size = sizeof(struct held);
     for (int i = 0; i < TEXTS; i++)
-        size += *text_of(&from, i) ? strlen(*text_of(&from, i)) + 1 : 0;
+        size += *event_text(&from, i) ? strlen(*event_text(&from, i)) + 1 : 0;
     struct held *copy = malloc(size);
     if (!copy)
         return NULL;
     char *at = (char *)(copy + 1);
     copy->event = from;
     for (int i = 0; i < TEXTS; i++) {
-        if (!*text_of(&from, i))
+        if (!*event_text(&from, i))
             continue;
-        *text_of(&copy->event, i) = at;
-        at = stpcpy(at, *text_of(&from, i)) + 1;
+        *event_text(&copy->event, i) = at;
+        at = stpcpy(at, *event_text(&from, i)) + 1;
     }
     return copy;
 }
@@ -74,8 +74,8 @@ struct recorder *recorder_new(FILE *out, const struct event_play *play, int64_t 
     return r;
 }
 
-/* Behind those of the same time. */
-static void insert(struct recorder *r, struct held *held) {
+/* Inserts it by its time, behind those of the same time. */
+static void recorder_insert(struct recorder *r, struct held *held) {
     struct held **at = &r->first;
     while (*at && (*at)->event.t_ns <= held->event.t_ns)
         at = &(*at)->next;
@@ -88,14 +88,14 @@ static int64_t since_start_ns(const struct recorder *r, int64_t t_ns) {
 }
 
 void recorder_add(struct recorder *r, const struct event *event) {
-    struct held *copy = copy_event(event);
+    struct held *copy = event_copy(event);
     if (copy) {
         copy->event.t_ns = since_start_ns(r, event->t_ns != 0 ? event->t_ns : clock_now_ns());
         copy->event.until_ns = since_start_ns(r, event->until_ns);
     }
     pthread_mutex_lock(&r->mutex);
     if (copy)
-        insert(r, copy);
+        recorder_insert(r, copy);
     else
         r->failed = true;
     pthread_mutex_unlock(&r->mutex);
@@ -106,7 +106,7 @@ static bool is_request(enum event_kind kind) {
            kind == EVENT_WRITE_SENT;
 }
 
-static void write_one(struct recorder *r, struct event *event) {
+static void recorder_write(struct recorder *r, struct event *event) {
     event->n = r->next_n++;
     size_t slot = event->op % REQUESTS;
     if (is_request(event->kind)) {
@@ -124,7 +124,7 @@ void recorder_flush(struct recorder *r, bool all) {
     while (r->first && r->first->event.t_ns <= until_ns) {
         struct held *first = r->first;
         r->first = first->next;
-        write_one(r, &first->event);
+        recorder_write(r, &first->event);
         free(first);
     }
     pthread_mutex_unlock(&r->mutex);

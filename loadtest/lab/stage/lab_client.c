@@ -25,8 +25,8 @@ struct client {
     /* Under the mutex of `all`: */
     int asked, done; /* commands; the first is the start */
     bool at_gate, holds, ended;
-    char owner[WIRE_TEXT_SIZE]; /* of what it holds, or held last */
-    const char *hangs;          /* why it is told to be paused */
+    char owner[WIRE_TEXT_SIZE]; /* of the lock that it holds, or held last */
+    const char *hangs;          /* the reason of its pause, as recorded */
 };
 
 /* One thread reads the messages of all clients. */
@@ -47,7 +47,7 @@ struct clients {
 
 /* ---- messages ---- */
 
-static void note_holding(struct client *c, const struct wire_message *message) {
+static void client_note_holding(struct client *c, const struct wire_message *message) {
     switch (message->event.kind) {
     case EVENT_ACQUIRE_OK:
         c->holds = true;
@@ -59,7 +59,7 @@ static void note_holding(struct client *c, const struct wire_message *message) {
     }
 }
 
-static void record(const struct client *c, const struct wire_message *message) {
+static void client_record(const struct client *c, const struct wire_message *message) {
     struct event event = message->event;
     event.key = event.item = message->name;
     event.text = event.reason = message->text;
@@ -68,16 +68,16 @@ static void record(const struct client *c, const struct wire_message *message) {
 }
 
 /* A message is shorter than PIPE_BUF, so it is whole. */
-static void read_message(struct client *c) {
+static void client_read_message(struct client *c) {
     struct wire_message message;
     bool ended = read(c->messages, &message, sizeof message) != sizeof message;
     if (!ended && message.type == WIRE_EVENT)
-        record(c, &message);
+        client_record(c, &message);
     pthread_mutex_lock(&c->all->mutex);
     if (ended)
         c->ended = true;
     else if (message.type == WIRE_EVENT)
-        note_holding(c, &message);
+        client_note_holding(c, &message);
     else if (message.type == WIRE_AT_GATE)
         c->at_gate = true;
     else
@@ -86,7 +86,7 @@ static void read_message(struct client *c) {
     pthread_mutex_unlock(&c->all->mutex);
 }
 
-static void *read_messages(void *arg) {
+static void *clients_read_messages(void *arg) {
     struct clients *all = arg;
     struct pollfd polled[CLIENTS_MAX + 1];
     for (;;) {
@@ -107,7 +107,7 @@ static void *read_messages(void *arg) {
             continue;
         for (int i = 0; i < count; i++) {
             if (polled[i].revents != 0)
-                read_message(&all->clients[i]);
+                client_read_message(&all->clients[i]);
         }
     }
 }
@@ -120,7 +120,7 @@ static void wake_reader(struct clients *all) {
 
 /* ---- the clients of a play ---- */
 
-static void end(void *part) {
+static void clients_end(void *part) {
     struct clients *all = part;
     for (int i = 0; i < all->count; i++)
         proc_free(all->clients[i].proc.record);
@@ -142,7 +142,7 @@ static void end(void *part) {
     free(all);
 }
 
-static struct wire_shared *share(const char *file) {
+static struct wire_shared *clients_share(const char *file) {
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *memory = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, sizeof(struct wire_shared)) == 0)
@@ -166,20 +166,20 @@ struct clients *clients_open(struct stage *stage) {
     pthread_cond_init(&all->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     snprintf(all->shared_file, sizeof all->shared_file, "%s/shared", stage_directory(stage));
-    all->shared = share(all->shared_file);
+    all->shared = clients_share(all->shared_file);
     if (all->shared)
         atomic_init(&all->shared->next_op, 1);
-    all->reads = all->shared && pthread_create(&all->reader, NULL, read_messages, all) == 0;
+    all->reads = all->shared && pthread_create(&all->reader, NULL, clients_read_messages, all) == 0;
     if (!all->reads)
         stage_fail(stage, "clients cannot be started: %s", strerror(errno));
-    stage_add(stage, end, all);
+    stage_add(stage, clients_end, all);
     return all;
 }
 
 /* ---- starting one ---- */
 
 /* The client's ends are not kept. Returns NULL, or why it cannot be started. */
-static const char *spawn(struct client *c, const struct client_options *o) {
+static const char *client_spawn(struct client *c, const struct client_options *o) {
     char program[SERVER_PATH_SIZE], port[16], log[SERVER_PATH_SIZE];
     int to[2] = {-1, -1}, from[2] = {-1, -1};
     struct stage *stage = c->all->stage;
@@ -199,7 +199,7 @@ static const char *spawn(struct client *c, const struct client_options *o) {
     return error;
 }
 
-static struct client *launch(struct clients *all, const struct client_options *o) {
+static struct client *client_launch(struct clients *all, const struct client_options *o) {
     struct client *c = &all->clients[all->count];
     if (stage_failed(all->stage))
         return &all->nobody;
@@ -211,7 +211,7 @@ static struct client *launch(struct clients *all, const struct client_options *o
     snprintf(c->name, sizeof c->name, "%s", o->name);
     snprintf(c->session, sizeof c->session, "%08x%08x", 0x1ab00000U + (unsigned)all->count,
              (unsigned)stage_random(all->stage, 0, INT32_MAX));
-    const char *error = spawn(c, o);
+    const char *error = client_spawn(c, o);
     if (error)
         stage_fail(all->stage, "%s: %s", o->name, error);
     pthread_mutex_lock(&all->mutex);
@@ -222,7 +222,7 @@ static struct client *launch(struct clients *all, const struct client_options *o
 }
 
 struct client *client_start(struct clients *clients, const struct client_options *options) {
-    struct client *c = launch(clients, options);
+    struct client *c = client_launch(clients, options);
     client_wait(c);
     return c;
 }
@@ -234,7 +234,7 @@ void client_start_many(struct clients *clients, const struct client_options *opt
         char name[SERVER_NAME_SIZE];
         snprintf(name, sizeof name, "%.20s-%d", options->name, i + 1);
         one.name = name;
-        out[i] = launch(clients, &one);
+        out[i] = client_launch(clients, &one);
     }
     for (int i = 0; i < count; i++)
         client_wait(out[i]);
@@ -246,8 +246,8 @@ struct stage *client_stage(const struct client *c) {
 
 /* ---- waiting ---- */
 
-/* Waits until `is_true`; false: the deadline passed, or it will never be. */
-static bool await(struct client *c, bool (*is_true)(const struct client *c), int64_t deadline_ns) {
+/* Blocks until `is_true`. False: the deadline has passed, or the client has ended. */
+static bool client_await(struct client *c, bool (*is_true)(const struct client *c), int64_t deadline_ns) {
     const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
     bool result = false;
     int waited = 0;
@@ -260,31 +260,31 @@ static bool await(struct client *c, bool (*is_true)(const struct client *c), int
     return result;
 }
 
-static bool is_done(const struct client *c) {
+static bool client_is_done(const struct client *c) {
     return c->done == c->asked;
 }
 
-static bool is_done_or_at_gate(const struct client *c) {
-    return c->at_gate || is_done(c);
+static bool client_is_done_or_at_gate(const struct client *c) {
+    return c->at_gate || client_is_done(c);
 }
 
-static bool await_or_fail(struct client *c, bool (*is_true)(const struct client *c)) {
-    bool result = await(c, is_true, stage_in_ms(STAGE_PATIENCE_MS));
+static bool client_await_or_fail(struct client *c, bool (*is_true)(const struct client *c)) {
+    bool result = client_await(c, is_true, stage_in_ms(STAGE_PATIENCE_MS));
     if (!result)
         stage_fail(c->all->stage, "%s %s", c->name, c->ended ? "has ended: see its log" : "does not answer");
     return result;
 }
 
 void client_wait(struct client *c) {
-    await_or_fail(c, is_done);
+    client_await_or_fail(c, client_is_done);
 }
 
 bool client_wait_for_gate(struct client *c) {
-    return await_or_fail(c, is_done_or_at_gate) && c->at_gate;
+    return client_await_or_fail(c, client_is_done_or_at_gate) && c->at_gate;
 }
 
 bool client_done_within(struct client *c, int64_t ms) {
-    return await(c, is_done, stage_in_ms(ms));
+    return client_await(c, client_is_done, stage_in_ms(ms));
 }
 
 bool client_holds(const struct client *c) {
@@ -296,7 +296,7 @@ bool client_holds(const struct client *c) {
 
 /* ---- commands ---- */
 
-static void send_command(struct client *c, struct wire_command *command, const char *name, const char *text) {
+static void client_send(struct client *c, struct wire_command *command, const char *name, const char *text) {
     if (stage_failed(c->all->stage))
         return;
     snprintf(command->name, sizeof command->name, "%s", name);
@@ -305,60 +305,61 @@ static void send_command(struct client *c, struct wire_command *command, const c
         stage_fail(c->all->stage, "%s has ended: see its log", c->name);
 }
 
-/* One that is answered when it is done. */
-static void begin(struct client *c, struct wire_command command, const char *name, const char *text) {
+/* Sends a command that the client answers when it has done it. */
+static void client_begin(struct client *c, struct wire_command command, const char *name, const char *text) {
     pthread_mutex_lock(&c->all->mutex);
     c->asked++;
     pthread_mutex_unlock(&c->all->mutex);
-    send_command(c, &command, name, text);
+    client_send(c, &command, name, text);
 }
 
-static void run(struct client *c, struct wire_command command, const char *name, const char *text) {
-    begin(c, command, name, text);
+static void client_run(struct client *c, struct wire_command command, const char *name, const char *text) {
+    client_begin(c, command, name, text);
     client_wait(c);
 }
 
 void client_acquire(struct client *c, const char *key, int64_t timeout_ms) {
-    run(c, (struct wire_command){.verb = WIRE_ACQUIRE, .timeout_ms = timeout_ms}, key, "");
+    client_run(c, (struct wire_command){.verb = WIRE_ACQUIRE, .timeout_ms = timeout_ms}, key, "");
 }
 
 void client_release(struct client *c) {
-    run(c, (struct wire_command){.verb = WIRE_RELEASE}, "", "");
+    client_run(c, (struct wire_command){.verb = WIRE_RELEASE}, "", "");
 }
 
 void client_read_stock(struct client *c, const char *item) {
-    run(c, (struct wire_command){.verb = WIRE_READ}, item, "");
+    client_run(c, (struct wire_command){.verb = WIRE_READ}, item, "");
 }
 
 void client_sell(struct client *c, const char *item, enum stock_way way, const char *once) {
-    run(c, (struct wire_command){.verb = WIRE_WRITE, .way = way, .quantity = 1}, item, once ? once : "");
+    client_run(c, (struct wire_command){.verb = WIRE_WRITE, .way = way, .quantity = 1}, item,
+               once ? once : "");
 }
 
 void client_refresh(struct client *c, const char *item) {
-    run(c, (struct wire_command){.verb = WIRE_WRITE, .way = STOCK_DECIDED}, item, "");
+    client_run(c, (struct wire_command){.verb = WIRE_WRITE, .way = STOCK_DECIDED}, item, "");
 }
 
 void client_set_gate(struct client *c, const char *point) {
-    run(c, (struct wire_command){.verb = WIRE_GATE}, "", point);
+    client_run(c, (struct wire_command){.verb = WIRE_GATE}, "", point);
 }
 
 void client_set_clock(struct client *c, int64_t shown_ms) {
-    run(c, (struct wire_command){.verb = WIRE_CLOCK, .timeout_ms = shown_ms}, "", "");
+    client_run(c, (struct wire_command){.verb = WIRE_CLOCK, .timeout_ms = shown_ms}, "", "");
 }
 
 void client_begin_acquire(struct client *c, const char *key, int64_t timeout_ms) {
-    begin(c, (struct wire_command){.verb = WIRE_ACQUIRE, .timeout_ms = timeout_ms}, key, "");
+    client_begin(c, (struct wire_command){.verb = WIRE_ACQUIRE, .timeout_ms = timeout_ms}, key, "");
 }
 
 void client_begin_shop(struct client *c, const char *item, enum stock_way way, int64_t count,
                        int64_t work_ms) {
-    begin(c,
-          (struct wire_command){.verb = WIRE_SHOP,
-                                .way = way,
-                                .timeout_ms = STAGE_PATIENCE_MS,
-                                .count = count,
-                                .work_ms = work_ms},
-          item, "");
+    client_begin(c,
+                 (struct wire_command){.verb = WIRE_SHOP,
+                                       .way = way,
+                                       .timeout_ms = STAGE_PATIENCE_MS,
+                                       .count = count,
+                                       .work_ms = work_ms},
+                 item, "");
 }
 
 void client_open_gate(struct client *c) {
@@ -368,12 +369,12 @@ void client_open_gate(struct client *c) {
     c->at_gate = false;
     pthread_mutex_unlock(&c->all->mutex);
     if (at_gate)
-        send_command(c, &go, "", "");
+        client_send(c, &go, "", "");
 }
 
 /* ---- faults ---- */
 
-static void tell_pause(const struct client *c, enum event_kind kind, const char *why) {
+static void client_record_pause(const struct client *c, enum event_kind kind, const char *why) {
     stage_record(c->all->stage, &(struct event){.kind = kind, .who = "lab", .what = why, .target = c->name});
 }
 
@@ -381,7 +382,7 @@ void client_hang(struct client *c, const char *why) {
     if (stage_failed(c->all->stage))
         return;
     c->hangs = why;
-    tell_pause(c, EVENT_HOLDER_PAUSED, why);
+    client_record_pause(c, EVENT_HOLDER_PAUSED, why);
 }
 
 void client_pause(struct client *c, const char *why) {
@@ -395,7 +396,7 @@ void client_pause(struct client *c, const char *why) {
 void client_resume(struct client *c) {
     if (stage_failed(c->all->stage))
         return;
-    tell_pause(c, EVENT_HOLDER_RESUMED, c->hangs);
+    client_record_pause(c, EVENT_HOLDER_RESUMED, c->hangs);
     proc_signal(&c->proc, SIGCONT);
 }
 

@@ -1,7 +1,8 @@
-/* A client process, as the lab sees it: commands go to it one at a time, and it tells what happens. All calls
- * but client_of_owner() come from the main thread; none blocks but those that say so. */
-#ifndef LOADTEST_LAB_STAGE_CLIENT_H
-#define LOADTEST_LAB_STAGE_CLIENT_H
+/* A client process, as the lab sees it (lab_client_process.c is the process): it takes one command at a time,
+ * and reports what happens. All calls but client_of_owner() come from the main thread. A call that blocks
+ * says so. */
+#ifndef LOADTEST_LAB_STAGE_LAB_CLIENT_H
+#define LOADTEST_LAB_STAGE_LAB_CLIENT_H
 
 #include "loadtest/lab/stage/lab_client_wire.h"
 #include "loadtest/lab/stage/stage_servers.h"
@@ -16,10 +17,10 @@ struct client_options {
     const char *name;
     const char *url;            /* of its lock */
     const struct server *stock; /* the Redis that keeps the stock */
-    bool fencing;               /* it sends the fence with each write */
+    bool fencing;               /* it sends its fencing token with each write */
 };
 
-/* Starts one, and waits until it is ready. Before or after stage_begin(). Never NULL: a client of a stage
+/* Starts one and blocks until it is ready, before or after stage_begin(). Never NULL: a client of a stage
  * that has failed does nothing. */
 struct client *client_start(struct clients *clients, const struct client_options *options);
 /* `count` of them, named NAME-1 and so on; they are started at the same time. */
@@ -28,7 +29,7 @@ void client_start_many(struct clients *clients, const struct client_options *opt
 
 struct stage *client_stage(const struct client *client);
 
-/* ---- commands: the client must have done the one before; each blocks until it is done ---- */
+/* ---- commands: each blocks until the client has done it; the one before must be done ---- */
 
 void client_acquire(struct client *client, const char *key, int64_t timeout_ms); /* 0: one try */
 void client_release(struct client *client);
@@ -37,9 +38,9 @@ void client_read_stock(struct client *client, const char *item);
 void client_sell(struct client *client, const char *item, enum stock_way way, const char *once);
 /* A write that changes nothing: its quantity is 0. */
 void client_refresh(struct client *client, const char *item);
-/* It will wait when its lock next comes to this point (see lock_config.at_point). */
+/* Sets a gate: the client stops when its lock next comes to this point (see lock_config.at_point). */
 void client_set_gate(struct client *client, const char *point);
-/* The clock of its lock shows this time, and stands still until it has been acquired once. */
+/* Sets the clock of its lock, which then stands still until the lock has been acquired once. */
 void client_set_clock(struct client *client, int64_t shown_ms);
 
 /* ---- commands that do not block ---- */
@@ -49,18 +50,18 @@ void client_begin_acquire(struct client *client, const char *key, int64_t timeou
  * the URL "none:" it neither acquires nor releases. */
 void client_begin_shop(struct client *client, const char *item, enum stock_way way, int64_t count,
                        int64_t work_ms);
-/* On from the gate, if it is there. */
+/* Lets it go on from its gate, if it has come there. */
 void client_open_gate(struct client *client);
 
 /* ---- waiting ---- */
 
 /* Blocks until it has done its command. */
 void client_wait(struct client *client);
-/* Blocks until it is at its gate (true), or has done its command without coming there. */
+/* Blocks until it is at its gate (true), or has done its command without a stop there (false). */
 bool client_wait_for_gate(struct client *client);
-/* Blocks until it has done its command (true), but for so long at most. */
+/* Blocks until it has done its command (true), for `ms` at most (false). */
 bool client_done_within(struct client *client, int64_t ms);
-/* As it believes. */
+/* Whether it believes that it holds the lock. */
 bool client_holds(const struct client *client);
 
 /* ---- faults ---- */
@@ -68,10 +69,10 @@ bool client_holds(const struct client *client);
 void client_pause(struct client *client, const char *why); /* SIGSTOP */
 void client_resume(struct client *client);
 void client_kill(struct client *client); /* SIGKILL */
-/* It works, and its worker hangs: told as a pause, and nothing is done to the process. */
+/* Records a pause, and does nothing to the process: it works, but its worker hangs. */
 void client_hang(struct client *client, const char *why);
 
-/* The name of the client whose owner id this is; NULL: nobody's. From any thread. */
+/* The name of the client that has this owner id; NULL: none has. From any thread. */
 const char *client_of_owner(struct clients *clients, const char *owner);
 
 #endif

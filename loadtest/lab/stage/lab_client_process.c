@@ -1,4 +1,6 @@
-#include "loadtest/lab/stage/lab_client_process.h"
+/* A client of the lab, in a process of its own: it uses a lock through liblock, sells from a stock, does one
+ * command after the other, and tells the lab each thing that happens. */
+#include "loadtest/lab/stage/lab_client_wire.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "loadtest/lab/stage/lab_client_wire.h"
 #include "loadtest/lab/stage/shop_stock.h"
 #include "lock/lock.h"
 

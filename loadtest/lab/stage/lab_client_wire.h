@@ -1,8 +1,8 @@
-/* What the lab and its client processes tell each other over pipes: commands to the client, messages from it.
- * Both are the same program, so structs go over as they are; each is shorter than PIPE_BUF, so it goes over
- * in one piece. */
-#ifndef LOADTEST_LAB_STAGE_WIRE_H
-#define LOADTEST_LAB_STAGE_WIRE_H
+/* The protocol between the lab and its client processes: commands to a client and messages from it, over
+ * pipes. Both sides are the same program, so structs are sent as they are; each is shorter than PIPE_BUF, so
+ * it arrives in one piece. */
+#ifndef LOADTEST_LAB_STAGE_LAB_CLIENT_WIRE_H
+#define LOADTEST_LAB_STAGE_LAB_CLIENT_WIRE_H
 
 #include <stdatomic.h>
 
@@ -13,11 +13,11 @@ enum { WIRE_NAME_SIZE = 64, WIRE_TEXT_SIZE = 200 };
 enum wire_verb {
     WIRE_ACQUIRE, /* waits for `name` for up to `timeout_ms`; 0: one try */
     WIRE_RELEASE,
-    WIRE_READ,  /* the stock of `name`, which the next computed write starts from */
+    WIRE_READ,  /* reads the stock of `name`; the next computed write starts from it */
     WIRE_WRITE, /* sells `quantity` of `name` in this `way` */
     WIRE_SHOP,  /* up to `count` times: acquire, read, work for `work_ms`, write, release; until sold out */
-    WIRE_GATE,  /* wait when the lock next comes to the point `text` */
-    WIRE_GO,    /* on from there */
+    WIRE_GATE,  /* stops when the lock next comes to the point `text` */
+    WIRE_GO,    /* goes on from there */
     WIRE_CLOCK, /* the lock's clock shows `timeout_ms` and stands still until it has been acquired once */
 };
 
@@ -49,7 +49,11 @@ struct wire_shared {
     _Atomic uint64_t next_op;
 };
 
-/* Where the client process finds its pipes and the shared memory. */
+/* The descriptors of the client process. */
 enum { WIRE_COMMANDS_FD = 0, WIRE_MESSAGES_FD = 1 };
+
+/* The program of the client process. argv: "client", NAME, URL of the lock, port of the stock's Redis,
+ * "fence" or "-", session in hexadecimal digits, file of the shared memory. Returns the exit status. */
+int client_process_main(char *const *argv);
 
 #endif

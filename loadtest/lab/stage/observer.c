@@ -34,10 +34,10 @@ struct observer {
 
 /* ---- the loop ---- */
 
-static void record(struct observer *o, const char *owner) {
+static void observer_record(struct observer *o, const char *owner) {
     const char *name = owner[0] != '\0' ? client_of_owner(o->clients, owner) : "";
     if (o->any ? strcmp(owner, o->last) == 0 : owner[0] == '\0')
-        return; /* as before, or free from the start */
+        return; /* no change, or free from the start */
     o->any = true;
     snprintf(o->last, sizeof o->last, "%s", owner);
     stage_record(o->stage, &(struct event){.kind = EVENT_STORE_KEY,
@@ -47,19 +47,19 @@ static void record(struct observer *o, const char *owner) {
                                            .owner = name ? name : owner});
 }
 
-static void *observe(void *arg) {
+static void *observer_run(void *arg) {
     struct observer *o = arg;
     const struct timespec period = {.tv_nsec = PERIOD_MS * 1000000L};
     char owner[OWNER_SIZE];
     while (!atomic_load(&o->ending)) {
         if (o->read(o, owner))
-            record(o, owner);
+            observer_record(o, owner);
         nanosleep(&period, NULL);
     }
     return NULL;
 }
 
-static void end(void *part) {
+static void observer_end(void *part) {
     struct observer *o = part;
     atomic_store(&o->ending, true);
     pthread_join(o->thread, NULL);
@@ -67,8 +67,8 @@ static void end(void *part) {
     free(o);
 }
 
-static struct observer *prepare(struct clients *clients, const struct server *server, const char *name,
-                                const char *key) {
+static struct observer *observer_new(struct clients *clients, const struct server *server, const char *name,
+                                     const char *key) {
     struct observer *o = calloc(1, sizeof *o);
     if (!o)
         abort(); /* a scenario counts on it, and has no use for less */
@@ -80,9 +80,9 @@ static struct observer *prepare(struct clients *clients, const struct server *se
     return o;
 }
 
-static void begin(struct observer *o) {
-    if (pthread_create(&o->thread, NULL, observe, o) == 0) {
-        stage_add(o->stage, end, o);
+static void observer_begin(struct observer *o) {
+    if (pthread_create(&o->thread, NULL, observer_run, o) == 0) {
+        stage_add(o->stage, observer_end, o);
         return;
     }
     stage_fail(o->stage, "no thread to observe %s", o->server);
@@ -115,10 +115,10 @@ static void close_redis(struct observer *o) {
 void observer_watch_redis(struct clients *clients, const struct server *server, const char *key) {
     if (stage_failed(server->stage))
         return;
-    struct observer *o = prepare(clients, server, server->name, key);
+    struct observer *o = observer_new(clients, server, server->name, key);
     o->read = read_redis;
     o->close = close_redis;
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- etcd ---- */
@@ -155,7 +155,7 @@ void observer_watch_etcd(struct clients *clients, struct server *const members[]
     char error[ETCD_ERROR_SIZE] = "";
     if (stage_failed(members[0]->stage))
         return;
-    struct observer *o = prepare(clients, members[0], "etcd", key);
+    struct observer *o = observer_new(clients, members[0], "etcd", key);
     o->read = read_etcd;
     o->close = close_etcd;
     snprintf(o->path, sizeof o->path, "%s%s", prefix, key);
@@ -168,7 +168,7 @@ void observer_watch_etcd(struct clients *clients, struct server *const members[]
         free(o);
         return;
     }
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- ZooKeeper ---- */
@@ -202,7 +202,7 @@ static void close_zookeeper(struct observer *o) {
 void observer_watch_zookeeper(struct clients *clients, const struct server *server, const char *key) {
     if (stage_failed(server->stage))
         return;
-    struct observer *o = prepare(clients, server, server->name, key);
+    struct observer *o = observer_new(clients, server, server->name, key);
     o->read = read_zookeeper;
     o->close = close_zookeeper;
     snprintf(o->path, sizeof o->path, "/lock/%s", key);
@@ -214,7 +214,7 @@ void observer_watch_zookeeper(struct clients *clients, const struct server *serv
         free(o);
         return;
     }
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- the stock ---- */

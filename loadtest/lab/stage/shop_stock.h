@@ -1,8 +1,7 @@
-/* The stock of an item in a Redis, as a shop that protects it with a lock keeps it: what is left, what was
- * sold, and the newest fence that was seen. (seckilld keeps orders, too; this is what a lock has to protect
- * when nothing else does.) */
-#ifndef LOADTEST_LAB_STAGE_STOCK_H
-#define LOADTEST_LAB_STAGE_STOCK_H
+/* The stock of an item in a Redis, as a shop keeps it that protects it with nothing but a lock: units left,
+ * units sold, and the newest fencing token that was seen. seckilld keeps orders, too. */
+#ifndef LOADTEST_LAB_STAGE_SHOP_STOCK_H
+#define LOADTEST_LAB_STAGE_SHOP_STOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +25,8 @@ struct stock_sale {
     enum stock_way way;
     int64_t quantity;
     int64_t left;     /* STOCK_COMPUTED: what is left after it */
-    uint64_t fence;   /* refused if a newer one was seen; 0: not checked */
-    const char *once; /* refused if a sale had it; "": not checked */
+    uint64_t fence;   /* fencing token: the sale is refused if a newer one was seen; 0: not checked */
+    const char *once; /* idempotency key: the sale is refused if another had it; "": not checked */
 };
 
 /* Connects to a Redis on 127.0.0.1. NULL: it cannot be reached. */
@@ -36,8 +35,8 @@ void stock_close(struct stock *stock);
 
 bool stock_put(struct stock *stock, const char *item, int64_t initial);
 
-/* `fence` is remembered as the newest seen: what is computed from this read must not be overtaken by a write
- * with an older one. 0: none. */
+/* The stock remembers `fence` as the newest seen, so that no write with an older one overtakes what is
+ * computed from this read. 0: none. */
 bool stock_read(struct stock *stock, const char *item, uint64_t fence, struct stock_state *state);
 
 /* `state` is what the stock said after the sale; it is set if the sale was made. `reason` has room for 32. */

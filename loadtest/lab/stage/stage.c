@@ -62,7 +62,7 @@ struct stage *stage_open(const struct stage_options *options) {
     return stage;
 }
 
-static void *flush(void *arg) {
+static void *stage_flush(void *arg) {
     struct stage *stage = arg;
     const struct timespec pause = {.tv_nsec = FLUSH_MS * 1000000L};
     while (!atomic_load(&stage->ending)) {
@@ -73,7 +73,7 @@ static void *flush(void *arg) {
 }
 
 /* Also for a play whose set-up has failed: its events have a first line and a verdict. */
-static bool record(struct stage *stage) {
+static bool stage_start_recording(struct stage *stage) {
     const struct stage_options *o = &stage->options;
     const struct event_play play = {.scenario = o->scenario,
                                     .play = o->play,
@@ -88,7 +88,7 @@ static bool record(struct stage *stage) {
 void stage_begin(struct stage *stage) {
     if (stage_failed(stage))
         return;
-    if (!record(stage) || pthread_create(&stage->flusher, NULL, flush, stage) != 0) {
+    if (!stage_start_recording(stage) || pthread_create(&stage->flusher, NULL, stage_flush, stage) != 0) {
         stage_fail(stage, "no memory to record events");
         recorder_free(stage->recorder);
         stage->recorder = NULL;
@@ -104,13 +104,13 @@ const char *stage_end(struct stage *stage) {
         atomic_store(&stage->ending, true);
         pthread_join(stage->flusher, NULL);
         recorder_end(stage->recorder, NULL);
-    } else if (!record(stage)) {
+    } else if (!stage_start_recording(stage)) {
         stage_fail(stage, "no memory to record events");
     }
     return stage_failed(stage) ? stage->why : NULL;
 }
 
-static void copy_file(const char *from, const char *to) {
+static void stage_copy_log(const char *from, const char *to) {
     char buffer[4096];
     FILE *in = fopen(from, "re"), *out = in ? fopen(to, "we") : NULL;
     for (size_t length; out && (length = fread(buffer, 1, sizeof buffer, in)) > 0;)
@@ -131,7 +131,7 @@ void stage_copy_logs(const struct stage *stage, const char *to) {
             continue;
         snprintf(source, sizeof source, "%s/%s", stage->options.directory, entry->d_name);
         snprintf(copy, sizeof copy, "%s/%s", to, entry->d_name);
-        copy_file(source, copy);
+        stage_copy_log(source, copy);
     }
     if (directory)
         closedir(directory);
@@ -220,17 +220,18 @@ void stage_record_stock(struct stage *stage, const char *item, int64_t initial, 
                                             .sold = sold});
 }
 
-static void record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what) {
+static void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target,
+                               const char *what) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = kind, .who = "lab", .what = what, .target = target});
 }
 
 void stage_fault(struct stage *stage, const char *target, const char *what) {
-    record_fault(stage, EVENT_FAULT_START, target, what);
+    stage_record_fault(stage, EVENT_FAULT_START, target, what);
 }
 
 void stage_fault_over(struct stage *stage, const char *target, const char *what) {
-    record_fault(stage, EVENT_FAULT_END, target, what);
+    stage_record_fault(stage, EVENT_FAULT_END, target, what);
 }
 
 /* ---- for the parts ---- */

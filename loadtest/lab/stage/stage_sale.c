@@ -55,8 +55,8 @@ void server_put_item(const struct server *server, const char *item, const char *
         stage_fail(server->stage, "%s does not make the item %s", server->name, item);
 }
 
-static bool read_stock(const struct server *server, const char *item, const char *of,
-                       struct seckilld_audit *audit) {
+static bool server_read_stock(const struct server *server, const char *item, const char *of,
+                              struct seckilld_audit *audit) {
     char path[100], answer[ANSWER_SIZE];
     snprintf(path, sizeof path, "/v1/items/%s%s", item, of);
     if (stage_failed(server->stage) ||
@@ -73,11 +73,11 @@ static bool read_stock(const struct server *server, const char *item, const char
 }
 
 bool server_read_audit(const struct server *server, const char *item, struct seckilld_audit *audit) {
-    return read_stock(server, item, "/audit", audit);
+    return server_read_stock(server, item, "/audit", audit);
 }
 
 bool server_read_item(const struct server *server, const char *item, struct seckilld_audit *audit) {
-    return read_stock(server, item, "", audit);
+    return server_read_stock(server, item, "", audit);
 }
 
 /* ---- the crowd ---- */
@@ -125,7 +125,7 @@ void crowd_start(struct crowd *crowd, const struct server *service, const struct
         stage_fail(stage, "%s", error);
 }
 
-static bool read_line(const char *line, struct crowd_progress *progress) {
+static bool crowd_read_line(const char *line, struct crowd_progress *progress) {
     json_t *json = json_loads(line, 0, NULL);
     json_int_t accepted, rejected, unknown, p50_us, p99_us;
     bool good = json_unpack(json, "{s:F, s:I, s:I, s:I, s:I, s:I}", "seconds", &progress->seconds, "accepted",
@@ -152,7 +152,7 @@ bool crowd_read_progress(struct crowd *crowd, struct crowd_progress *progress) {
         return false;
     clearerr(crowd->lines);
     while (fgets(line, sizeof line, crowd->lines))
-        any = read_line(line, progress) || any;
+        any = crowd_read_line(line, progress) || any;
     return any;
 }
 
@@ -164,7 +164,7 @@ bool crowd_has_ended(struct crowd *crowd) {
     return !proc_running(&crowd->proc);
 }
 
-/* A status of its own says that it oversold; that is what the books are asked for. */
+/* Its exit status is not read: it says whether the sale oversold, and the audit says that, too. */
 bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
     struct stage *stage = crowd->service->stage;
     json_int_t accepted;

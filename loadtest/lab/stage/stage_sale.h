@@ -15,18 +15,18 @@ struct server *stage_start_seckilld(struct stage *stage, const char *name, int r
     __attribute__((sentinel));
 /* Makes one request with the right to do everything; see seckilld_server_call(). `key`: its Idempotency-Key,
  * or NULL. */
-int server_call(const struct server *service, const char *method, const char *path, const char *key,
+int server_call(const struct server *server, const char *method, const char *path, const char *key,
                 const char *body, char *answer, size_t size);
 /* Makes an item; fails the stage if it is not made. */
-void server_put_item(const struct server *service, const char *item, const char *terms);
+void server_put_item(const struct server *server, const char *item, const char *terms);
 
 struct seckilld_audit {
     int64_t stock, available, sold;
 };
 /* The stock of an item, as the service counts it from the orders. False: there is no answer. */
-bool server_read_audit(const struct server *service, const char *item, struct seckilld_audit *audit);
+bool server_read_audit(const struct server *server, const char *item, struct seckilld_audit *audit);
 /* The same, as the item itself says. */
-bool server_read_item(const struct server *service, const char *item, struct seckilld_audit *audit);
+bool server_read_item(const struct server *server, const char *item, struct seckilld_audit *audit);
 
 /* ---- the crowd: it tells its progress while it buys, and in the end what it was told ---- */
 
@@ -53,7 +53,7 @@ struct crowd {
     const struct server *service;
     const char *item;
     struct proc proc;
-    FILE *lines; /* of its progress; NULL: there are none yet */
+    FILE *lines; /* of its progress; NULL: none was written yet */
     char progress[SERVER_PATH_SIZE], json[SERVER_PATH_SIZE];
 };
 
@@ -61,14 +61,14 @@ struct crowd {
 void crowd_start(struct crowd *crowd, const struct server *service, const struct crowd_options *options);
 /* The newest progress; false: there is nothing new. */
 bool crowd_read_progress(struct crowd *crowd, struct crowd_progress *progress);
-/* It stops buying, and counts what it was told. */
+/* Tells it to stop buying; it then counts what it was told. */
 void crowd_stop(const struct crowd *crowd);
-/* False: it still buys, or counts. */
+/* False while it buys or counts. */
 bool crowd_has_ended(struct crowd *crowd);
-/* Waits for its end, and reads what came of it. False, and the stage has failed: nothing did. */
+/* Blocks until its end, and reads its result. False: there is none, and the stage has failed. */
 bool crowd_finish(struct crowd *crowd, struct crowd_result *result);
-/* Records what it was told, and the stock as the service counts it from the orders. `op` is new. False, and
- * the stage has failed: there is no audit. */
+/* Records what the crowd was told, under the new number `op`, and the stock as the service counts it from the
+ * orders. False: there is no audit, and the stage has failed. */
 bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
                   struct seckilld_audit *audit);
 

@@ -100,8 +100,8 @@ struct proxy *stage_start_link(struct stage *stage, int port) {
 }
 
 /* Reads the version behind `before` in an answer, up to one of the characters in `end`. */
-static void add_version(struct stage *stage, const char *kind, const char *answer, const char *before,
-                        const char *end) {
+static void server_add_version(struct stage *stage, const char *kind, const char *answer, const char *before,
+                               const char *end) {
     char version[VERSION_SIZE] = "";
     const char *at = strstr(answer, before);
     if (at)
@@ -295,7 +295,7 @@ void stage_start_etcd(struct stage *stage, const char *name, int count, struct s
     }
     if (!error && local_server_ask("127.0.0.1", members[0].port, "GET /version HTTP/1.0\r\n\r\n", answer,
                                    sizeof answer, ASK_MS))
-        add_version(stage, "etcd", answer, "\"etcdserver\":\"", "\"");
+        server_add_version(stage, "etcd", answer, "\"etcdserver\":\"", "\"");
 }
 
 int server_etcd_leader(struct server *const servers[], int count) {
@@ -311,14 +311,14 @@ int server_etcd_leader(struct server *const servers[], int count) {
     return leader;
 }
 
-void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const members[], int count) {
+void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const servers[], int count) {
     int length = snprintf(url, ETCD_URL_SIZE, "etcd://");
     for (int i = 0; i < count; i++)
         length += snprintf(url + length, ETCD_URL_SIZE - (size_t)length, "%s127.0.0.1:%d", i > 0 ? "," : "",
-                           members[i]->port);
+                           servers[i]->port);
 }
 
-static bool revoke_newest(struct etcd *etcd, const char *prefix) {
+static bool etcd_revoke_newest(struct etcd *etcd, const char *prefix) {
     const struct etcd_range range = {.key = etcd_text(prefix),
                                      .prefix = true,
                                      .limit = 1,
@@ -343,7 +343,7 @@ void server_revoke_newest_lease(const struct server *server, const char *prefix)
         stage_fail(server->stage, "%s: %s", server->name, error);
         return;
     }
-    if (!revoke_newest(etcd, prefix))
+    if (!etcd_revoke_newest(etcd, prefix))
         stage_fail(server->stage, "%s: no lease below %s could be ended", server->name, prefix);
     etcd_close(etcd);
 }
@@ -359,6 +359,6 @@ struct server *stage_start_zookeeper(struct stage *stage, const char *name) {
     const char *error = zookeeper_servers_start(&server->zookeeper, 1, path, TICK_MS, NULL);
     server_started(server, &server->zookeeper.proc, server->zookeeper.port, error);
     if (!error && zookeeper_server_ask(&server->zookeeper, "srvr", answer, sizeof answer))
-        add_version(stage, "zookeeper", answer, "version: ", "-,\n ");
+        server_add_version(stage, "zookeeper", answer, "version: ", "-,\n ");
     return server;
 }

@@ -48,16 +48,16 @@ struct proxy *stage_start_link(struct stage *stage, int port);
 struct server *stage_start_redis(struct stage *stage, const char *name, ...) __attribute__((sentinel));
 /* One whose wall clock can be moved. */
 struct server *stage_start_redis_with_clock(struct stage *stage, const char *name);
-void server_move_clock(struct server *redis, int64_t jump_ms);
+void server_move_clock(struct server *server, int64_t jump_ms);
 /* A replica that copies from `master_port`, which may be a link's. It is in sync when this returns. */
 struct server *stage_start_replica(struct stage *stage, const char *name, int master_port);
 
 /* Runs one command, NULL at the end. Returns the reply as redis_server_command() does, valid until the next
  * call; "" of a stage that has failed. A reply that is an error fails the stage. */
-const char *server_command(const struct server *redis, ...) __attribute__((sentinel));
+const char *server_command(const struct server *server, ...) __attribute__((sentinel));
 /* A line of INFO: "master_link_status"; "" if there is no answer, or no such line. Valid until the next call.
  */
-const char *server_info(const struct server *redis, const char *field);
+const char *server_info(const struct server *server, const char *field);
 
 /* A Sentinel that watches the master at `master_port`, and whose one vote is enough. When this returns it
  * knows the replica. */
@@ -68,11 +68,11 @@ void server_await_promotion(struct server *sentinel, int old_port, const struct 
 /* ---- etcd and ZooKeeper ---- */
 
 /* `count` members of one cluster: NAME-1 and so on, or NAME if it is one. */
-void stage_start_etcd(struct stage *stage, const char *name, int count, struct server *members[]);
+void stage_start_etcd(struct stage *stage, const char *name, int count, struct server *servers[]);
 /* Which of them leads. */
-int server_etcd_leader(struct server *const members[], int count);
+int server_etcd_leader(struct server *const servers[], int count);
 /* "etcd://127.0.0.1:2379,…" */
-void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const members[], int count);
+void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const servers[], int count);
 /* Ends the lease of the newest key below `prefix`, and with it the key. */
 void server_revoke_newest_lease(const struct server *server, const char *prefix);
 
