@@ -145,11 +145,9 @@ const char *etcd_command(const struct etcd_server *etcd, ...) {
     const char *log = harness_format("%s.log", harness_path("etcdctl"));
     struct proc proc;
     int status;
-    size_t n = 3;
     va_list args;
     va_start(args, etcd);
-    for (const char **more = harness_list(args); *more; more++)
-        argv[n++] = *more;
+    MUST(local_server_add_options(argv, ARGS_MAX, (const char *const *)harness_list(args)));
     va_end(args);
     proc_spawn(&proc, argv, env, log);
     if (!proc_wait(&proc, COMMAND_MS, &status))

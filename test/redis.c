@@ -79,11 +79,9 @@ const char *redis_name(void) {
 
 void redis_start(struct redis_server *redis, ...) {
     const char *options[REDIS_SERVER_ARGS_MAX] = {OPTIONS};
-    size_t n = 6;
     va_list args;
     va_start(args, redis);
-    for (const char **more = harness_list(args); *more && n < REDIS_SERVER_ARGS_MAX - 1; more++)
-        options[n++] = *more;
+    MUST(local_server_add_options(options, REDIS_SERVER_ARGS_MAX, (const char *const *)harness_list(args)));
     va_end(args);
     const char *error = redis_server_start(redis, harness_path("redis"), clock_in_use(), options);
     harness_own(&redis->proc);

@@ -78,14 +78,13 @@ static const char *cluster_start_server(struct redis_cluster *cluster, int i, ch
                                                   "no",
                                                   "--repl-diskless-sync-delay",
                                                   "0"};
-    size_t n = 12;
-    for (size_t k = 0; cluster->options[k] && n < REDIS_SERVER_ARGS_MAX - 1; k++)
-        options[n++] = cluster->options[k];
     int bus_port = local_server_free_port();
     snprintf(bus, NUMBER_SIZE, "%d", bus_port);
     snprintf(epoch, sizeof epoch, "%d", i + 1);
     snprintf(dir, sizeof dir, "%s/redis-%d", cluster->under, bus_port);
-    const char *error = redis_server_start(&cluster->server[i], dir, cluster->clock, options);
+    const char *error = local_server_add_options(options, REDIS_SERVER_ARGS_MAX, cluster->options);
+    if (!error)
+        error = redis_server_start(&cluster->server[i], dir, cluster->clock, options);
     if (!error && !SAYS("OK", &cluster->server[i], "CLUSTER", "SET-CONFIG-EPOCH", epoch))
         error = "a server does not take its epoch";
     return error;

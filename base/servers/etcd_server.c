@@ -1,10 +1,8 @@
 #include "base/servers/etcd_server.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CALL_MS = 1000, ANSWER_SIZE = 8192, URL_SIZE = 64, ARGS_MAX = 128, MEMBER_SIZE = 128 };
 
@@ -54,16 +52,13 @@ static const char *etcd_await_all(struct etcd_server members[], int count) {
 const char *etcd_server_prepare(struct etcd_server *etcd, const char *dir) {
     bool apart = etcd->net.number != 0;
     etcd->proc = (struct proc){0};
-    etcd->port = local_server_free_port();
     etcd->peer_port = local_server_free_port();
-    if (!etcd->port || !etcd->peer_port)
-        return "there is no free port";
     snprintf(etcd->host, sizeof etcd->host, "%s", apart ? etcd->net.address : "127.0.0.1");
     snprintf(etcd->peer_host, sizeof etcd->peer_host, "%s", apart ? etcd->net.peer_address : "127.0.0.1");
+    const char *error = local_server_place(&etcd->port, etcd->dir, dir);
     if (!etcd->name[0])
         snprintf(etcd->name, sizeof etcd->name, "m%d", etcd->port);
-    snprintf(etcd->dir, sizeof etcd->dir, "%s", dir);
-    return mkdir(dir, 0700) == 0 ? NULL : proc_failure("%s: %s", dir, strerror(errno));
+    return error;
 }
 
 static void etcd_peer_url(const struct etcd_server *etcd, char url[URL_SIZE]) {
@@ -87,7 +82,6 @@ static void etcd_cluster(const struct etcd_server members[], int count, char *cl
 static const char *etcd_spawn(struct etcd_server *etcd, const struct etcd_server members[], int count,
                               const char *state) {
     char cluster[ETCD_SERVERS_MAX * MEMBER_SIZE] = "", client[URL_SIZE], peer[URL_SIZE], door[80];
-    char log[LOCAL_SERVER_DIR_SIZE + 8];
     const char *argv[ARGS_MAX] = {"nsenter",
                                   door,
                                   "etcd",
@@ -118,20 +112,13 @@ static const char *etcd_spawn(struct etcd_server *etcd, const struct etcd_server
                                   "--initial-election-tick-advance=false",
                                   "--strict-reconfig-check=false",
                                   "--unsafe-no-fsync"};
-    size_t n = 0;
-    while (argv[n])
-        n++;
-    for (size_t i = 0; etcd->options && etcd->options[i]; i++) {
-        if (n == ARGS_MAX - 1)
-            return "too many options";
-        argv[n++] = etcd->options[i];
-    }
+    const char *error = etcd->options ? local_server_add_options(argv, ARGS_MAX, etcd->options) : NULL;
     etcd_cluster(members, count, cluster, sizeof cluster);
     etcd_peer_url(etcd, peer);
     snprintf(client, sizeof client, "%s://%s:%d", etcd->tls ? "https" : "http", etcd->host, etcd->port);
     snprintf(door, sizeof door, "--net=%s", etcd->net.door);
-    snprintf(log, sizeof log, "%s.log", etcd->dir);
-    return proc_start(&etcd->proc, etcd->net.number ? argv : argv + 2, NULL, log);
+    return error ? error
+                 : local_server_spawn(&etcd->proc, etcd->net.number ? argv : argv + 2, NULL, etcd->dir);
 }
 
 /* A new member first asks the others whether it really is new. Of two that ask each other before they can

@@ -58,6 +58,36 @@ int local_server_free_port(void) {
     return 0;
 }
 
+/* ---- starting ---- */
+
+const char *local_server_place(int *port, char path[LOCAL_SERVER_DIR_SIZE], const char *dir) {
+    *port = local_server_free_port();
+    snprintf(path, LOCAL_SERVER_DIR_SIZE, "%s", dir);
+    if (!*port)
+        return "there is no free port";
+    return mkdir(path, 0700) == 0 ? NULL : proc_failure("%s: %s", path, strerror(errno));
+}
+
+const char *local_server_add_options(const char *argv[], size_t size, const char *const more[]) {
+    size_t n = 0;
+    while (argv[n])
+        n++;
+    for (; *more; more++) {
+        if (n == size - 1)
+            return proc_failure("%s has too many options", argv[0]);
+        argv[n++] = *more;
+    }
+    argv[n] = NULL;
+    return NULL;
+}
+
+const char *local_server_spawn(struct proc *proc, const char *const argv[], const char *const env[],
+                               const char *dir) {
+    char log[LOCAL_SERVER_DIR_SIZE + 8];
+    snprintf(log, sizeof log, "%s.log", dir);
+    return proc_start(proc, argv, env, log);
+}
+
 /* ---- asking ---- */
 
 static int local_server_connect(const char *host, int port, int timeout_ms) {

@@ -15,6 +15,14 @@ enum { LOCAL_SERVER_DIR_SIZE = 256 };
  * 0: there is none. */
 int local_server_free_port(void);
 
+/* Chooses a free port, makes the directory `dir` for the server's data, and copies its path. */
+const char *local_server_place(int *port, char path[LOCAL_SERVER_DIR_SIZE], const char *dir);
+/* Appends `more` to a command line; both have NULL at the end, and `argv` has room for `size` words. */
+const char *local_server_add_options(const char *argv[], size_t size, const char *const more[]);
+/* proc_start() with the log DIR.log. */
+const char *local_server_spawn(struct proc *proc, const char *const argv[], const char *const env[],
+                               const char *dir);
+
 /* Connects to an IPv4 address, sends `request` and reads until the server closes the connection, or `size` -
  * 1 bytes came. The answer ends with NUL. False: no byte came, and none within `timeout_ms`. */
 bool local_server_ask(const char *host, int port, const char *request, char *answer, size_t size,

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PING_MS = 1000, WORDS_MAX = 16 };
@@ -120,25 +119,17 @@ static const char *redis_server_await(struct redis_server *server) {
 
 const char *redis_server_start(struct redis_server *server, const char *dir,
                                const struct redis_server_clock *clock, const char *const options[]) {
-    char port[16], log[LOCAL_SERVER_DIR_SIZE + 8];
-    const char *argv[REDIS_SERVER_ARGS_MAX] = {"redis-server", "--port", port,     "--bind", "127.0.0.1",
-                                               "--dir",        dir,      "--save", ""};
-    size_t n = 9;
-    *server = (struct redis_server){.port = local_server_free_port()};
-    snprintf(server->dir, sizeof server->dir, "%s", dir);
-    snprintf(port, sizeof port, "%d", server->port);
-    snprintf(log, sizeof log, "%s.log", server->dir);
-    for (size_t i = 0; options[i]; i++) {
-        if (n == REDIS_SERVER_ARGS_MAX - 1)
-            return "too many options";
-        argv[n++] = options[i];
-    }
-    if (!server->port)
-        return "there is no free port";
-    if (mkdir(dir, 0700) != 0)
-        return proc_failure("%s: %s", dir, strerror(errno));
+    char port[16];
+    const char *argv[REDIS_SERVER_ARGS_MAX] = {"redis-server", "--port",    port,     "--bind", "127.0.0.1",
+                                               "--dir",        server->dir, "--save", ""};
     const char *const env[] = {clock ? clock->preload : NULL, clock ? clock->file : NULL, NULL};
-    const char *error = proc_start(&server->proc, argv, env, log);
+    *server = (struct redis_server){0};
+    const char *error = local_server_place(&server->port, server->dir, dir);
+    snprintf(port, sizeof port, "%d", server->port);
+    if (!error)
+        error = local_server_add_options(argv, REDIS_SERVER_ARGS_MAX, options);
+    if (!error)
+        error = local_server_spawn(&server->proc, argv, env, server->dir);
     return error ? error : redis_server_await(server);
 }
 

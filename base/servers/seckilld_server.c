@@ -46,18 +46,14 @@ const char *seckilld_server_start(struct seckilld *service, const char *program,
                                   const char *const options[], const char *const env[], const char *log) {
     char listen[40], redis[60];
     const char *argv[ARGS_MAX] = {program, "--listen", listen, "--redis", redis};
-    size_t n = 5;
     *service = (struct seckilld){.port = local_server_free_port()};
     if (!service->port)
         return "there is no free port";
     snprintf(listen, sizeof listen, "127.0.0.1:%d", service->port);
     snprintf(redis, sizeof redis, "redis://127.0.0.1:%d", redis_port);
-    for (size_t i = 0; options[i]; i++) {
-        if (n == ARGS_MAX - 1)
-            return "too many options";
-        argv[n++] = options[i];
-    }
-    const char *error = proc_start(&service->proc, argv, env, log);
+    const char *error = local_server_add_options(argv, ARGS_MAX, options);
+    if (!error)
+        error = proc_start(&service->proc, argv, env, log);
     return error ? error : seckilld_await_live(service);
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { READY_MS = 30000, QUORUM = 2, FAILOVER_TIMEOUT_MS = 3000, NUM_SIZE = 32 };
 
@@ -27,18 +26,14 @@ static const char *sentinel_write_config(const char *path, const struct redis_se
 
 const char *sentinel_server_start(struct redis_server *sentinel, const char *dir,
                                   const struct sentinel_watch *watch) {
-    char config[LOCAL_SERVER_DIR_SIZE + 16], log[LOCAL_SERVER_DIR_SIZE + 8];
-    *sentinel = (struct redis_server){.port = local_server_free_port()};
-    snprintf(sentinel->dir, sizeof sentinel->dir, "%s", dir);
-    snprintf(config, sizeof config, "%s/sentinel.conf", sentinel->dir);
-    snprintf(log, sizeof log, "%s.log", sentinel->dir);
-    if (!sentinel->port)
-        return "there is no free port";
-    if (mkdir(dir, 0700) != 0)
-        return proc_failure("%s: %s", dir, strerror(errno));
-    const char *error = sentinel_write_config(config, sentinel, watch);
+    char config[LOCAL_SERVER_DIR_SIZE + 16];
     const char *argv[] = {"redis-server", config, "--sentinel", NULL};
-    return error ? error : proc_start(&sentinel->proc, argv, NULL, log);
+    *sentinel = (struct redis_server){0};
+    const char *error = local_server_place(&sentinel->port, sentinel->dir, dir);
+    snprintf(config, sizeof config, "%s/sentinel.conf", sentinel->dir);
+    if (!error)
+        error = sentinel_write_config(config, sentinel, watch);
+    return error ? error : local_server_spawn(&sentinel->proc, argv, NULL, sentinel->dir);
 }
 
 static bool sentinel_answers(void *arg) {

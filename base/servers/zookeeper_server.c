@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { ASK_MS = 300, ANSWER_SIZE = 2048, PATH_SIZE = LOCAL_SERVER_DIR_SIZE + 16 };
 
@@ -55,7 +54,6 @@ static bool zookeeper_write_config(const struct zookeeper_server *server, const 
 static const char *zookeeper_spawn(struct zookeeper_server *server, const char *config,
                                    const char *java_option) {
     static const char main_class[] = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
-    char log[PATH_SIZE];
     const char *argv[] = {"java",
                           "-Xmx128m",
                           "-XX:TieredStopAtLevel=1",
@@ -69,19 +67,18 @@ static const char *zookeeper_spawn(struct zookeeper_server *server, const char *
                           java_option ? main_class : config,
                           java_option ? config : NULL,
                           NULL};
-    snprintf(log, sizeof log, "%s.log", server->dir);
-    return proc_start(&server->proc, argv, NULL, log);
+    return local_server_spawn(&server->proc, argv, NULL, server->dir);
 }
 
 static const char *zookeeper_start(struct zookeeper_server *server, const char *dir, int tick_ms, int id,
                                    const struct zookeeper_peers *peers, const char *java_option) {
-    char config[PATH_SIZE];
-    server->port = local_server_free_port();
-    snprintf(server->dir, sizeof server->dir, peers->count ? "%s-%d" : "%s", dir, id);
+    char own_dir[LOCAL_SERVER_DIR_SIZE], config[PATH_SIZE];
+    snprintf(own_dir, sizeof own_dir, peers->count ? "%s-%d" : "%s", dir, id);
+    const char *error = local_server_place(&server->port, server->dir, own_dir);
     snprintf(config, sizeof config, "%s.cfg", server->dir);
-    if (mkdir(server->dir, 0700) != 0 || !zookeeper_write_config(server, config, tick_ms, id, peers))
-        return proc_failure("%s: %s", server->dir, strerror(errno));
-    return zookeeper_spawn(server, config, java_option);
+    if (!error && !zookeeper_write_config(server, config, tick_ms, id, peers))
+        error = proc_failure("%s: %s", config, strerror(errno));
+    return error ? error : zookeeper_spawn(server, config, java_option);
 }
 
 const char *zookeeper_servers_start(struct zookeeper_server servers[], int count, const char *dir,

@@ -151,15 +151,13 @@ static const char *redis_restart_server(struct server *server) {
 static void redis_launch(struct server *server, const char *const options[]) {
     const char *all[OPTIONS_MAX] = {"--repl-diskless-sync-delay", "0"};
     char path[SERVER_PATH_SIZE];
-    int n = 2;
     server->restart = redis_restart_server;
     if (stage_failed(server->stage))
         return;
-    for (int i = 0; options[i] && n < OPTIONS_MAX - 1; i++)
-        all[n++] = options[i];
     server_path(server, path);
-    const char *error =
-        redis_server_start(&server->redis, path, server->clock.turned ? &server->clock : NULL, all);
+    const char *error = local_server_add_options(all, OPTIONS_MAX, options);
+    if (!error)
+        error = redis_server_start(&server->redis, path, server->clock.turned ? &server->clock : NULL, all);
     server_started(server, &server->redis.proc, server->redis.port, error);
     if (!error)
         stage_add_version(server->stage, "redis", server_info(server, "redis_version"));
