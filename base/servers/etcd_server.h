@@ -34,7 +34,7 @@ struct etcd_server {
  */
 const char *etcd_server_prepare(struct etcd_server *etcd, const char *dir);
 
-/* Start prepared members as one new cluster, each writing to DIR.log. Blocks until all are healthy; members
+/* Starts prepared members as one new cluster, each writing to DIR.log. Blocks until all are healthy; members
  * with TLS, until they listen.
  *
  * An election takes 0.3 to 0.6 s, and so a lease may have a TTL of 1 s: etcd's least is 1.5 election

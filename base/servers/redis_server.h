@@ -37,7 +37,7 @@ const char *redis_server_await_sync(struct redis_server *replica);
  * `text`, `(nil)`,
  * `[a b (nil)]`, `(error) NOSCRIPT …`, `(no reply)` if none came within `timeout_ms`. */
 char *redis_server_command(int port, int timeout_ms, int argc, const char **argv);
-/* The same, from any thread, for a few words, NULL at the end, within REDIS_SERVER_COMMAND_MS. */
+/* The same for at most 16 words, NULL at the end, within REDIS_SERVER_COMMAND_MS. */
 char *redis_server_do(const struct redis_server *server, ...) __attribute__((sentinel));
 /* Sets `value` to what INFO says of `field`; to "" if there is no such line, or no answer within a second. */
 void redis_server_info(const struct redis_server *server, const char *field, char *value, size_t size);

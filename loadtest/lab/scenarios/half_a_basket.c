@@ -76,8 +76,8 @@ static void play(struct stage *stage, bool broken) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     for (int i = 0; i < LINES; i++)
         record_write(stage, EVENT_WRITE_SENT, items[i]);
-    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n",
-                          "{shade}"); /* a word of its own */
+    /* The command is a word of its own. */
+    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}");
     server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
     if (!stage_failed(stage) && !proxy_is_silent(link))
         stage_fail(stage, "the service did not come to the second write");

@@ -227,8 +227,10 @@ static void sentinel_shorten_periods(const struct server *sentinel) {
 }
 
 /* It has asked the replica itself, which is in sync: so the replica may be promoted. */
-static bool sentinel_knows_replica(void *sentinel) {
-    return strstr(server_command(sentinel, "SENTINEL", "REPLICAS", "lab", NULL), "master-link-status ok");
+static bool sentinel_knows_replica(void *arg) {
+    const struct server *sentinel = arg;
+    return stage_failed(sentinel->stage) ||
+           strstr(server_command(sentinel, "SENTINEL", "REPLICAS", "lab", NULL), "master-link-status ok");
 }
 
 struct server *stage_start_sentinel(struct stage *stage, const char *name, int master_port) {
@@ -247,7 +249,7 @@ struct server *stage_start_sentinel(struct stage *stage, const char *name, int m
         error = sentinel_server_await(&sentinel->redis);
     server_started(sentinel, &sentinel->redis.proc, sentinel->redis.port, error);
     sentinel_shorten_periods(sentinel);
-    if (!stage_failed(stage) && !proc_poll(sentinel_knows_replica, sentinel, STAGE_PATIENCE_MS))
+    if (!proc_poll(sentinel_knows_replica, sentinel, STAGE_PATIENCE_MS))
         stage_fail(stage, "%s does not know the replica", name);
     return sentinel;
 }
