@@ -223,6 +223,8 @@ void journal_set_epoch(const struct redis_server *redis, const char *epoch);
 /* A private server with a tick of 200 ms, alone, or one of at most three. All that start one wait until it
  * serves. */
 void zookeeper_start(struct zookeeper_server *server);
+/* One that lets a session live for `session_max_ms` at most, not for a minute. */
+void zookeeper_start_bounded(struct zookeeper_server *server, int session_max_ms);
 void zookeeper_start_ensemble(struct zookeeper_server servers[], int count);
 int zookeeper_leader(const struct zookeeper_server servers[], int count); /* which of them leads */
 void zookeeper_kill(struct zookeeper_server *server);                     /* SIGKILL, and waits */

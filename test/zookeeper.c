@@ -8,7 +8,7 @@
 #define THREADED /* which of its two libraries the header is for */
 #include <zookeeper/zookeeper.h>
 
-enum { START_MS = 30000, SESSION_MS = 10000, TICK_MS = 200, ANSWER_SIZE = 16384 };
+enum { START_MS = 30000, SESSION_MS = 10000, TICK_MS = 200, SESSION_MAX_MS = 60000, ANSWER_SIZE = 16384 };
 
 /* ---- the servers ---- */
 
@@ -19,16 +19,26 @@ const char *zookeeper_ask(const struct zookeeper_server *server, const char *wor
 }
 
 /* An empty container goes within 300 ms, not after minutes. */
-void zookeeper_start_ensemble(struct zookeeper_server servers[], int count) {
-    const char *error = zookeeper_servers_start(servers, count, harness_path("zookeeper"), TICK_MS,
-                                                "-Dznode.container.checkIntervalMs=300");
+static void start(struct zookeeper_server servers[], int count, int session_max_ms) {
+    const struct zookeeper_options options = {.tick_ms = TICK_MS,
+                                              .session_max_ms = session_max_ms,
+                                              .java_option = "-Dznode.container.checkIntervalMs=300"};
+    const char *error = zookeeper_servers_start(servers, count, harness_path("zookeeper"), &options);
     for (int i = 0; i < count; i++)
         harness_own(&servers[i].proc);
     MUST(error);
 }
 
 void zookeeper_start(struct zookeeper_server *server) {
-    zookeeper_start_ensemble(server, 1);
+    start(server, 1, SESSION_MAX_MS);
+}
+
+void zookeeper_start_bounded(struct zookeeper_server *server, int session_max_ms) {
+    start(server, 1, session_max_ms);
+}
+
+void zookeeper_start_ensemble(struct zookeeper_server servers[], int count) {
+    start(servers, count, SESSION_MAX_MS);
 }
 
 int zookeeper_leader(const struct zookeeper_server servers[], int count) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { ASK_MS = 300, ANSWER_SIZE = 2048, PATH_SIZE = LOCAL_SERVER_DIR_SIZE + 16 };
 
@@ -27,24 +28,28 @@ struct zookeeper_peers {
 };
 
 /* `id`: its number in the ensemble, from 1. */
-static bool zookeeper_write_config(const struct zookeeper_server *server, const char *file, int tick_ms,
-                                   int id, const struct zookeeper_peers *peers) {
+static bool zookeeper_write_config(const struct zookeeper_server *server, const char *file, int id,
+                                   const struct zookeeper_peers *peers,
+                                   const struct zookeeper_options *options) {
     char path[PATH_SIZE];
     FILE *out = fopen(file, "we");
     if (!out)
         return false;
     fprintf(
         out,
-        "tickTime=%d\ninitLimit=50\nsyncLimit=25\ndataDir=%s\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n"
+        "tickTime=%d\ninitLimit=50\nsyncLimit=25\ndataDir=%s/data\nmaxSessionTimeout=%d\nmaxClientCnxns=0\n"
         "clientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
-        tick_ms, server->dir, server->port);
+        options->tick_ms, server->dir, options->session_max_ms, server->port);
     for (int i = 0; i < peers->count; i++)
         fprintf(out, "server.%d=127.0.0.1:%d:%d\n", i + 1, peers->ports[i][0], peers->ports[i][1]);
     if (fclose(out) != 0)
         return false;
     if (peers->count == 0)
         return true;
-    snprintf(path, sizeof path, "%s/myid", server->dir);
+    snprintf(path, sizeof path, "%s/data", server->dir);
+    if (mkdir(path, 0700) != 0)
+        return false;
+    snprintf(path, sizeof path, "%s/data/myid", server->dir);
     out = fopen(path, "we");
     return out && fprintf(out, "%d\n", id) > 0 && fclose(out) == 0;
 }
@@ -70,19 +75,20 @@ static const char *zookeeper_spawn(struct zookeeper_server *server, const char *
     return local_server_spawn(&server->proc, argv, NULL, server->dir);
 }
 
-static const char *zookeeper_start(struct zookeeper_server *server, const char *dir, int tick_ms, int id,
-                                   const struct zookeeper_peers *peers, const char *java_option) {
+static const char *zookeeper_start(struct zookeeper_server *server, const char *dir, int id,
+                                   const struct zookeeper_peers *peers,
+                                   const struct zookeeper_options *options) {
     char own_dir[LOCAL_SERVER_DIR_SIZE], config[PATH_SIZE];
     snprintf(own_dir, sizeof own_dir, peers->count ? "%s-%d" : "%s", dir, id);
     const char *error = local_server_place(&server->port, server->dir, own_dir);
-    snprintf(config, sizeof config, "%s.cfg", server->dir);
-    if (!error && !zookeeper_write_config(server, config, tick_ms, id, peers))
+    snprintf(config, sizeof config, "%s/zoo.cfg", server->dir);
+    if (!error && !zookeeper_write_config(server, config, id, peers, options))
         error = proc_failure("%s: %s", config, strerror(errno));
-    return error ? error : zookeeper_spawn(server, config, java_option);
+    return error ? error : zookeeper_spawn(server, config, options->java_option);
 }
 
 const char *zookeeper_servers_start(struct zookeeper_server servers[], int count, const char *dir,
-                                    int tick_ms, const char *java_option) {
+                                    const struct zookeeper_options *options) {
     struct zookeeper_peers peers = {.count = count > 1 ? count : 0};
     const char *error = NULL;
     for (int i = 0; i < count; i++)
@@ -94,7 +100,7 @@ const char *zookeeper_servers_start(struct zookeeper_server servers[], int count
         peers.ports[i][1] = local_server_free_port();
     }
     for (int i = 0; !error && i < count; i++)
-        error = zookeeper_start(&servers[i], dir, tick_ms, i + 1, &peers, java_option);
+        error = zookeeper_start(&servers[i], dir, i + 1, &peers, options);
     for (int i = 0; !error && i < count; i++)
         error = zookeeper_await(&servers[i]);
     return error;

@@ -12,11 +12,16 @@ struct zookeeper_server {
     char dir[LOCAL_SERVER_DIR_SIZE];
 };
 
-/* Starts one server, which makes `dir` and writes to DIR.log, or an ensemble of `count`, in DIR-1 and so on.
- * Blocks until all serve. `tick_ms`: a session lives for two ticks at least. `java_option` is added to the
- * command lines; it may be NULL. */
+struct zookeeper_options {
+    int tick_ms;             /* a session lives for two ticks at least, */
+    int session_max_ms;      /* and for so long at most */
+    const char *java_option; /* added to the command line; may be NULL */
+};
+
+/* Starts one server, which makes `dir`, keeps its data in DIR/data and writes to DIR.log, or an ensemble of
+ * `count`, in DIR-1 and so on. Blocks until all serve. */
 const char *zookeeper_servers_start(struct zookeeper_server servers[], int count, const char *dir,
-                                    int tick_ms, const char *java_option);
+                                    const struct zookeeper_options *options);
 /* Starts it again with its port and data. It must have ended. */
 const char *zookeeper_server_restart(struct zookeeper_server *server);
 /* What it answers to a word of four letters (srvr, wchs, …). False: nothing. */

@@ -18,7 +18,6 @@ enum {
     ASK_MS = 1000,
     COMMAND_MS = 1000,
     REPLY_SIZE = 16384,
-    TICK_MS = 100, /* of ZooKeeper: a session lives for two of them at least */
     DOWN_AFTER_MS = 400,
     FAILOVER_TIMEOUT_MS = 2000,
 };
@@ -351,12 +350,13 @@ void server_revoke_newest_lease(const struct server *server, const char *prefix)
 /* ---- ZooKeeper ---- */
 
 struct server *stage_start_zookeeper(struct stage *stage, const char *name) {
+    static const struct zookeeper_options options = {.tick_ms = 100, .session_max_ms = 60000};
     struct server *server = server_new(stage, name);
     char path[SERVER_PATH_SIZE], answer[ANSWER_SIZE];
     server_path(server, path);
     if (stage_failed(stage))
         return server;
-    const char *error = zookeeper_servers_start(&server->zookeeper, 1, path, TICK_MS, NULL);
+    const char *error = zookeeper_servers_start(&server->zookeeper, 1, path, &options);
     server_started(server, &server->zookeeper.proc, server->zookeeper.port, error);
     if (!error && zookeeper_server_ask(&server->zookeeper, "srvr", answer, sizeof answer))
         server_add_version(stage, "zookeeper", answer, "version: ", "-,\n ");
