@@ -116,7 +116,7 @@ static bool add(void *arg) {
     const char *url = harness_format("http://%s:%d", addition->added->peer_host, addition->added->peer_port);
     addition->said =
         etcd_command(addition->by, "member", "add", addition->added->name, "--peer-urls", url, NULL);
-    return strstr(addition->said, "added to cluster") != NULL;
+    return strstr(addition->said, "added to cluster");
 }
 
 void etcd_replace(struct etcd_server *members, int count, int which) {
