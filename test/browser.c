@@ -17,13 +17,12 @@ enum { START_MS = 60000, WAIT_MS = 60000, CALL_MS = 60000, PATH_SIZE = 200 };
 static json_t *call(const struct browser *browser, const char *path, json_t *body, const char **error) {
     struct web_conn conn;
     struct web_response response = {.status = 0};
-    char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!web_open_at(&conn, "127.0.0.1", browser->port, CALL_MS))
         FAIL("chromedriver does not listen on port %d", browser->port);
-    enum web_result result =
-        web_request(&conn, text != NULL ? "POST" : "GET", path,
-                    text != NULL ? "Content-Type: application/json\r\n" : NULL, text, &response);
+    enum web_result result = web_request(&conn, text ? "POST" : "GET", path,
+                                         text ? "Content-Type: application/json\r\n" : NULL, text, &response);
     web_close(&conn);
     free(text);
     if (result != WEB_OK)
@@ -33,7 +32,7 @@ static json_t *call(const struct browser *browser, const char *path, json_t *bod
     if (response.status == 200)
         return value;
     const char *message = json_string_value(json_object_get(value, "message"));
-    *error = harness_format("%s", message != NULL ? message : response.body);
+    *error = harness_format("%s", message ? message : response.body);
     json_decref(value);
     return NULL;
 }
@@ -41,7 +40,7 @@ static json_t *call(const struct browser *browser, const char *path, json_t *bod
 static json_t *session_call(const struct browser *browser, const char *path, json_t *body) {
     const char *error = "";
     json_t *value = call(browser, harness_format("/session/%s/%s", browser->session, path), body, &error);
-    if (value == NULL)
+    if (!value)
         FAIL("%s: %.300s", path, error);
     return value;
 }
@@ -104,7 +103,7 @@ void browser_start(struct browser *browser, int width, int height) {
     start_driver(browser);
     json_t *value = call(browser, "/session", capabilities(browser, width, height), &error);
     const char *session = json_string_value(json_object_get(value, "sessionId"));
-    if (session == NULL)
+    if (!session)
         FAIL("chromium does not start: %.500s", error);
     snprintf(browser->session, sizeof browser->session, "%s", session);
     json_decref(value);
@@ -123,7 +122,7 @@ void browser_resize(const struct browser *browser, int width, int height) {
 
 static const char *element_of(json_t *value) {
     const char *id = json_string_value(json_object_get(value, ELEMENT));
-    if (id == NULL)
+    if (!id)
         FAIL("the browser names no element");
     return harness_format("%s", id);
 }
@@ -140,13 +139,13 @@ static bool is_clicked(void *arg) {
     json_t *found =
         call(clicked->browser, harness_format("/session/%s/element", session),
              json_pack("{s:s, s:s}", "using", "css selector", "value", clicked->selector), &clicked->error);
-    if (found == NULL)
+    if (!found)
         return false;
     const char *path = harness_format("/session/%s/element/%s/click", session, element_of(found));
     json_decref(found);
     json_t *done = call(clicked->browser, path, json_object(), &clicked->error);
     json_decref(done);
-    return done != NULL;
+    return done;
 }
 
 void browser_click(const struct browser *browser, const char *selector) {
@@ -190,8 +189,8 @@ const char *browser_quote(const char *text) {
 const char *browser_run(const struct browser *browser, const char *script) {
     json_t *value = session_call(browser, "execute/sync", json_pack("{s:s, s:[]}", "script", script, "args"));
     const char *text = json_string_value(value);
-    char *dumped = text == NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    const char *kept = harness_format("%s", text != NULL ? text : dumped);
+    char *dumped = !text ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    const char *kept = harness_format("%s", text ? text : dumped);
     free(dumped);
     json_decref(value);
     return kept;
@@ -237,7 +236,7 @@ const char *browser_requests(const struct browser *browser) {
     const char *all = "";
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *message = json_string_value(json_object_get(json_array_get(list, i), "message")), *url;
-        json_t *json = message != NULL ? json_loads(message, 0, NULL) : NULL;
+        json_t *json = message ? json_loads(message, 0, NULL) : NULL;
         if (json_unpack(json, "{s:{s:{s:{s:s}}}}", "message", "params", "request", "url", &url) == 0)
             all = harness_format("%s%s\n", all, url);
         json_decref(json);
@@ -253,7 +252,7 @@ static size_t decode(const char *text, unsigned char **bytes) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     unsigned char *out = *bytes = harness_alloc(strlen(text) + 1);
     unsigned bits = 0, count = 0;
-    for (const char *digit; *text != '\0' && (digit = strchr(digits, *text)) != NULL; text++) {
+    for (const char *digit; *text != '\0' && (digit = strchr(digits, *text)); text++) {
         bits = bits << 6 | (unsigned)(digit - digits);
         count += 6;
         if (count >= 8) {
@@ -266,12 +265,12 @@ static size_t decode(const char *text, unsigned char **bytes) {
 
 void browser_shoot(const struct browser *browser, const char *name) {
     const char *directory = getenv("SECKILL_SHOTS");
-    if (directory == NULL)
+    if (!directory)
         return;
     json_t *value = session_call(browser, "screenshot", NULL);
     unsigned char *picture;
     size_t size = decode(json_string_value(value), &picture);
     FILE *out = fopen(harness_format("%s/%s.png", directory, name), "w");
-    CHECK(out != NULL && fwrite(picture, 1, size, out) == size && fclose(out) == 0);
+    CHECK(out && fwrite(picture, 1, size, out) == size && fclose(out) == 0);
     json_decref(value);
 }

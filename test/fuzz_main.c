@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *corpus_dir(void) {
     const char *name = program_invocation_short_name;
     const char *fuzz = strstr(name, "_fuzz_");
-    CHECK(fuzz != NULL);
+    CHECK(fuzz);
     const char *outer = strncmp(name, "etcd_", 5) == 0  ? "lock/lib"
                         : strncmp(name, "lab_", 4) == 0 ? "loadtest/"
                                                         : "";

@@ -1,7 +1,7 @@
-/* Running tests: checks, the clean-up stack, the program's directory, seed and clock. */
+/* Running tests: checks, the clean-up stack, the program's directory, seed and clock; and processes that end
+ * with the test. */
 #include "test/harness.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,7 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
+#include "base/servers/directory.h"
+
+enum { LIST_MAX = 64, LOG_TAIL = 2000 };
 
 struct cleanup {
     void (*fn)(void *arg);
@@ -29,7 +33,7 @@ static struct {
     int passed;
     int failed;
     int64_t started_ms;
-    char dir[256];
+    char dir[DIRECTORY_SIZE];
     uint64_t seed;
     bool seeded;
 
@@ -96,11 +100,6 @@ char *harness_repeat(char c, size_t times) {
     char *text = harness_alloc(times + 1);
     memset(text, c, times);
     return text;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
-    (void)info, (void)type, (void)where;
-    return remove(path);
 }
 
 /* ---- checks ---- */
@@ -171,9 +170,7 @@ void harness_begin(int argc, char **argv) {
         return;
     signal(SIGPIPE, SIG_IGN);
     harness_limit(600);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(state.dir, sizeof state.dir, "%s/seckill-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(state.dir)) {
+    if (!directory_make(state.dir, "seckill-test")) {
         perror(state.dir);
         exit(1);
     }
@@ -215,7 +212,7 @@ int harness_finish(void) {
     if (state.failed)
         printf("     what the servers left is in %s\n", state.dir);
     else
-        nftw(state.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        directory_remove(state.dir);
     if (state.passed + state.failed == 0)
         printf("     no test of that name\n");
     printf("---- %d ok, %d not, %" PRId64 " ms\n", state.passed, state.failed,
@@ -270,9 +267,7 @@ void harness_evidence(const char *promise, const char *attack, long long times, 
 }
 
 int64_t harness_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_now_ns() / 1000000;
 }
 
 void harness_pause_ms(int ms) {
@@ -281,15 +276,82 @@ void harness_pause_ms(int ms) {
         ;
 }
 
-/* Most conditions cost a server a connection and a command. The pause grows with the time that has passed: a
- * long wait leaves the processor to others, and ends at most a sixteenth late. */
 bool harness_wait(bool (*condition)(void *arg), void *arg, int timeout_ms) {
-    int64_t begin = harness_now_ms();
-    while (!condition(arg)) {
-        int64_t waited = harness_now_ms() - begin, pause = waited / 16;
-        if (waited >= timeout_ms)
-            return false;
-        harness_pause_ms(pause < 2 ? 2 : pause > 50 ? 50 : (int)pause);
+    return proc_poll(condition, arg, timeout_ms);
+}
+
+/* ---- processes ---- */
+
+void harness_must(const char *file, int line, const char *error) {
+    if (error)
+        harness_fail(file, line, "%s", error);
+}
+
+static void proc_release(void *record) {
+    if (harness_failed()) {
+        char *tail = proc_read_log(record, LOG_TAIL);
+        if (*tail)
+            printf("     ---- the end of %s (%s)\n%s\n     ----\n", proc_log(record), proc_name(record),
+                   tail);
+        free(tail);
     }
-    return true;
+    proc_free(record);
+}
+
+void harness_own(const struct proc *proc) {
+    if (proc->record)
+        harness_defer(proc_release, proc->record);
+}
+
+void proc_spawn(struct proc *proc, const char *const argv[], const char *const env[], const char *log) {
+    const char *error = proc_start(proc, argv, env, log);
+    harness_own(proc);
+    MUST(error);
+}
+
+void proc_respawn(struct proc *proc) {
+    MUST(proc_restart(proc));
+}
+
+void proc_kill(struct proc *proc, int signal) {
+    MUST(proc_signal(proc, signal));
+}
+
+char *proc_output(const struct proc *proc) {
+    char *text = proc_read_log(proc->record, 1L << 30);
+    harness_defer(free, text);
+    return text;
+}
+
+int harness_free_port(void) {
+    int port = local_server_free_port();
+    if (!port)
+        FAIL("no free port");
+    return port;
+}
+
+const char *harness_path(const char *name) {
+    static atomic_int number;
+    return harness_format("%s/%s-%d", state.dir, name, ++number);
+}
+
+const char **harness_list(va_list args) {
+    const char **list = harness_alloc(LIST_MAX * sizeof *list);
+    size_t n = 0;
+    for (const char *arg; (arg = va_arg(args, const char *));) {
+        CHECK(n < LIST_MAX - 1);
+        list[n++] = harness_format("%s", arg);
+    }
+    return list;
+}
+
+static void proxy_release(void *proxy) {
+    proxy_free(proxy);
+}
+
+struct proxy *proxy_start(int target_port) {
+    struct proxy *proxy = proxy_open(target_port);
+    CHECK(proxy);
+    harness_defer(proxy_release, proxy);
+    return proxy;
 }

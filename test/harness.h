@@ -15,12 +15,18 @@
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/preload/turned_clock.h"
+#include "base/servers/cluster_servers.h"
+#include "base/servers/etcd_server.h"
+#include "base/servers/proxy.h"
+#include "base/servers/seckilld_server.h"
+#include "base/servers/sentinel_servers.h"
+#include "base/servers/zookeeper_server.h"
 
 /* ---- tests ---- */
 
@@ -81,37 +87,38 @@ bool harness_wait(bool (*condition)(void *arg), void *arg, int timeout_ms);
 
 /* ---- processes ---- */
 
-struct proc {
-    pid_t pid; /* 0 once it was waited for */
-    struct proc_record *record;
-};
+/* base/servers/ starts and ends the real thing and returns errors; what follows fails the test instead, and
+ * ends with the test what it started. proc_wait(), proc_running() and proc_stopped() are in
+ * base/servers/proc.h. */
 
-/* Starts argv[0] (found by PATH) with `env` ("NAME=value", NULL at the end; may be NULL) added to the
- * environment, less its SECKILL_ variables; standard output and error are appended to the file `log`. The
- * process gets a SIGKILL should the thread that started it end: call from the main thread. */
+/* Fails the test if `error` is not NULL. */
+#define MUST(error) harness_must(__FILE__, __LINE__, (error))
+void harness_must(const char *file, int line, const char *error);
+
+/* Starts argv[0] as proc_start() does: without this program's SECKILL_ variables, with output and errors
+ * appended to the file `log`. Call from the main thread. */
 void proc_spawn(struct proc *proc, const char *const argv[], const char *const env[], const char *log);
 /* The same program once more. */
 void proc_respawn(struct proc *proc);
 void proc_kill(struct proc *proc, int signal); /* SIGSTOP: and waits until it has stopped */
-/* All its threads. */
-bool proc_stopped(const struct proc *proc);
-/* Waits for its end and takes its wait status. False: still running when the time was up. */
-bool proc_wait(struct proc *proc, int timeout_ms, int *status);
-/* True if it runs (a stopped one does). */
-bool proc_running(struct proc *proc);
 /* Everything it wrote so far. */
 char *proc_output(const struct proc *proc);
+/* Ends it with the test, and prints the end of its log if the test has failed. For what base/servers/ has
+ * started. */
+void harness_own(const struct proc *proc);
 
 /* A port on 127.0.0.1 that is nobody's, and of no other test program, until this program ends. */
 int harness_free_port(void);
+/* A path NAME-N in harness_dir() that no other call returns. */
+const char *harness_path(const char *name);
+/* The arguments as an array, with NULL at the end; it lives until the test ends. */
+const char **harness_list(va_list args);
+
+/* A proxy that loses things, to put before Redis or ZooKeeper; see base/servers/proxy.h. It ends with the
+ * test. */
+struct proxy *proxy_start(int target_port);
 
 /* ---- Redis ---- */
-
-struct redis_server {
-    struct proc proc;
-    int port;
-    char dir[256];
-};
 
 /* Starts a private server: append-only file, and the options that follow, as on its command line; NULL at the
  * end. The file is written before each reply, but not synced: that outlives kill -9, and no test waits for a
@@ -135,25 +142,16 @@ struct turned_clock *redis_clock(void);
 /* What the first server that was started says that it is: "Redis 7.0.15"; "": none was started. */
 const char *redis_name(void);
 
-/* One command on a connection of its own, NULL at the end. The reply as text: `5`, `text`, `(nil)`, `[a b
- * (nil)]`,
- * `(error) NOSCRIPT …`, `(no reply)`. */
+/* One command on a connection of its own, NULL at the end. The reply as text: `5`, `text`, `(nil)`,
+ * `[a b (nil)]`, `(error) NOSCRIPT …`, `(no reply)`. */
 const char *redis_command(const struct redis_server *redis, ...) __attribute__((sentinel));
 /* The same, where the reply must be an integer or the text of one. */
 long long redis_integer(const struct redis_server *redis, ...) __attribute__((sentinel));
 
-/* A Redis Cluster: `masters`, and behind them as many replicas of each as asked for. */
-enum { REDIS_CLUSTER_MAX = 12 };
+/* ---- a Redis Cluster: see base/servers/cluster_servers.h ---- */
 
-struct redis_cluster {
-    int masters, count;
-    struct redis_server server[REDIS_CLUSTER_MAX]; /* replica i of master m: masters * (1 + i) + m */
-};
-
-/* Waits until all servers know each other, and all slots are served. A slot is served also while another one
- * is not, and a failover takes about two seconds. */
 void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas);
-/* Another master, to a cluster without replicas: all know it, and it has no slots. */
+/* Adds a master without slots, to a cluster without replicas. */
 struct redis_server *redis_cluster_add(struct redis_cluster *cluster);
 /* redis-cluster://… of its first two servers. */
 const char *redis_cluster_url(const struct redis_cluster *cluster);
@@ -177,16 +175,8 @@ void redis_cluster_move(const struct redis_cluster *cluster, const char *key, co
 /* FLUSHALL on all masters. */
 void redis_cluster_flush(struct redis_cluster *cluster);
 
-/* A master, its replica or two, and three Sentinels that watch them, by the name `shop`. */
-enum { REDIS_SENTINELS = 3 };
+/* ---- three Sentinels: see base/servers/sentinel_servers.h ---- */
 
-struct redis_sentinel {
-    int count;
-    struct redis_server server[3]; /* at first the first is the master */
-    struct redis_server sentinel[REDIS_SENTINELS];
-};
-
-/* Waits until the Sentinels know the servers and each other. A failover takes about two seconds. */
 void redis_sentinel_start(struct redis_sentinel *sentinel); /* with one replica */
 void redis_sentinel_start_with(struct redis_sentinel *sentinel, int replicas);
 /* redis-sentinel://…/shop of all Sentinels. */
@@ -198,17 +188,43 @@ struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel);
  * seconds. */
 void redis_sentinel_start_stalled(struct redis_sentinel *sentinel, struct redis_server *stubborn);
 
-/* ---- ZooKeeper ---- */
+/* ---- a master and its replica, and the links to them ---- */
 
-struct zookeeper_server {
-    struct proc proc;
-    int port;
-    char dir[256];
+struct pair {
+    struct redis_server master, replica;
+    struct proxy *link, *front; /* between the two; to the one that is master */
+    bool is_cut;
 };
+
+/* Waits until the replica follows. */
+void pair_start(struct pair *pair);
+const char *pair_url(const struct pair *pair);
+/* What the master writes from now on does not get to the replica. */
+void pair_cut(struct pair *pair);
+void pair_mend(struct pair *pair);
+/* Kills the master. The replica is master, and the front leads to it; what it had not got is lost. */
+void pair_fail_over(struct pair *pair);
+
+/* Waits until a replica follows the server: it has acknowledged something. Until it does so for the first
+ * time, once a second, it is not sent what is new. */
+void replica_wait(const struct redis_server *master);
+/* Once the replica has all, it gets nothing of what the master writes from now on. */
+void replica_cut(const struct redis_server *master, const struct redis_server *replica);
+
+/* ---- the journal of baskets and transfers in a Redis: all its parts together ---- */
+
+long long journal_open(const struct redis_server *redis);  /* how many are unfinished */
+long long journal_count(const struct redis_server *redis); /* how many there are */
+/* As if there had been grants of this lock epoch. */
+void journal_set_epoch(const struct redis_server *redis, const char *epoch);
+
+/* ---- ZooKeeper ---- */
 
 /* A private server with a tick of 200 ms, alone, or one of at most three. All that start one wait until it
  * serves. */
 void zookeeper_start(struct zookeeper_server *server);
+/* One that lets a session live for `session_max_ms` at most, not for a minute. */
+void zookeeper_start_bounded(struct zookeeper_server *server, int session_max_ms);
 void zookeeper_start_ensemble(struct zookeeper_server servers[], int count);
 int zookeeper_leader(const struct zookeeper_server servers[], int count); /* which of them leads */
 void zookeeper_kill(struct zookeeper_server *server);                     /* SIGKILL, and waits */
@@ -223,18 +239,7 @@ const char *zookeeper_ask(const struct zookeeper_server *server, const char *wor
 const char *zookeeper_list(const struct zookeeper_server *server, const char *path);
 void zookeeper_delete(const struct zookeeper_server *server, const char *path);
 
-/* ---- etcd ---- */
-
-/* One of the hosts of a network that can be cut. Every server on one has two links: one to its peers, one to
- * its clients, of which the test program is one. What is cut loses everything, and refuses and closes
- * nothing. */
-struct net_host {
-    int number; /* 0: none, the server is on 127.0.0.1 */
-    char address[24];
-    char peer_address[24];
-    char door[64]; /* a program gets into it by nsenter --net=DOOR */
-    bool cut;
-};
+/* ---- a network that can be cut: its hosts are in base/servers/etcd_server.h ---- */
 
 /* Puts the test program, and all it starts from now on, into a network of its own, which ends with it. Call
  * after harness_begin(), before anything is started. 127.0.0.1 is another one there. */
@@ -244,26 +249,10 @@ void net_cut(struct net_host *host);       /* away from all */
 void net_cut_peers(struct net_host *host); /* only from its peers: clients still reach it */
 void net_join(struct net_host *host);      /* back again */
 
-struct etcd_server {
-    struct proc proc;
-    struct net_host net;
-    char host[24]; /* where clients reach it, an IPv4 address, */
-    int port;      /* and its port */
-    char peer_host[24];
-    int peer_port;
-    char name[16]; /* in its cluster */
-    char dir[256];
-    const char **options; /* what the caller added to its command line */
-    bool paused, tls;
-};
+/* ---- etcd ---- */
 
 /* Starts a private etcd with the options that follow, as on its command line; NULL at the end. All that start
- * one wait until it is healthy.
- *
- * An election takes 0.3 to 0.6 s (--election-timeout 300, --heartbeat-interval 30), and so a lease may have a
- * TTL of 1 s: etcd's least is 1.5 election timeouts, in whole seconds, 2 s with its own defaults. Nothing is
- * fsynced (--unsafe-no-fsync): what a process wrote outlives its kill -9 in the kernel, and no test takes the
- * power away; but one slow fsync of a busy disk would cost a leader its office. */
+ * one wait until it is healthy. */
 void etcd_start(struct etcd_server *etcd, ...) __attribute__((sentinel));
 /* The same for clients with TLS; the options say with which certificates. etcd_command() cannot talk to it.
  */
@@ -304,31 +293,6 @@ void certificate_make(const char *name, const char *authority, int days, const c
                       const char *use);
 /* The path; `kind` is "pem" or "key". */
 const char *certificate_file(const char *name, const char *kind);
-
-/* ---- a proxy that loses things, to put before Redis or ZooKeeper ---- */
-
-enum proxy_mode {
-    PROXY_PASS,
-    PROXY_DELAY, /* replies arrive n milliseconds late */
-    PROXY_CUT,   /* n more bytes of replies (0: the reply is lost whole), then that connection is closed; then
-                    PASS */
-    PROXY_LATE, /* requests are kept back, and arrive once the mode changes, also where the client has left */
-    PROXY_REFUSE, /* all connections are closed, new ones refused */
-};
-
-struct proxy;
-
-struct proxy *proxy_start(int target_port);
-int proxy_port(const struct proxy *proxy);
-/* Holds from when this returns. With `after` (not NULL, under 64 bytes) DELAY, CUT and LATE wait for a
- * request with that text in it, and meet the replies that come to its connection once it has passed, or that
- * request. */
-void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *after);
-/* New connections go there from now on; those that stand stay. */
-void proxy_point(struct proxy *proxy, int target_port);
-/* How many connections CUT has closed. */
-int proxy_faults(struct proxy *proxy);
-void proxy_stop(struct proxy *proxy);
 
 /* ---- HTTP ---- */
 
@@ -382,11 +346,6 @@ int web_call(int port, const char *method, const char *path, const char *headers
 /* ---- the service ---- */
 
 #define SECKILLD_ADMIN "Authorization: Bearer test-token\r\n"
-
-struct seckilld {
-    struct proc proc;
-    int port;
-};
 
 /* Starts seckilld on a free port with the admin token test-token and the options that follow, NULL at the
  * end. All that start it wait until GET /livez answers 200. */

@@ -1,131 +1,76 @@
-/* A private redis-server. */
-#include "test/harness.h"
-
-#include <fcntl.h>
-#include <hiredis.h>
+/* Redis under test: alone, in pairs, clusters and below Sentinels, and what tests do to it. */
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { START_MS = 60000, COMMAND_MS = 10000, MAX_ARGS = 64 };
+#include "test/harness.h"
+
+enum { READY_MS = 30000, END_MS = 60000, MEND_MS = 60000, MOVE_TIMEOUT_MS = 5000, JOURNAL_PARTS = 8 };
+
+static const char *number(int value) {
+    return harness_format("%d", value);
+}
 
 /* ---- commands ---- */
 
-static size_t collect(const char **out, va_list args) {
-    size_t n = 0;
-    for (const char *arg; (arg = va_arg(args, const char *));) {
-        CHECK(n < MAX_ARGS - 1);
-        out[n++] = arg;
-    }
-    out[n] = NULL;
-    return n;
-}
-
-static char *describe(const redisReply *reply) {
-    if (!reply)
-        return harness_format("(no reply)");
-    if (reply->type == REDIS_REPLY_NIL)
-        return harness_format("(nil)");
-    if (reply->type == REDIS_REPLY_INTEGER)
-        return harness_format("%lld", reply->integer);
-    if (reply->type == REDIS_REPLY_ERROR)
-        return harness_format("(error) %s", reply->str);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return harness_format("%s", reply->str);
-    char *text = harness_format("[");
-    for (size_t i = 0; i < reply->elements; i++)
-        text = harness_format("%s%s%s", text, i ? " " : "", describe(reply->element[i]));
-    return harness_format("%s]", text);
-}
-
-static const char *command(int port, int timeout_ms, int argc, const char **argv) {
-    struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000L};
-    redisContext *context = redisConnectWithTimeout("127.0.0.1", port, timeout);
-    redisReply *reply = NULL;
-    if (context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK)
-        reply = redisCommandArgv(context, argc, argv, NULL);
-    const char *text = describe(reply);
-    freeReplyObject(reply);
-    redisFree(context);
+static const char *command(const struct redis_server *redis, va_list args) {
+    const char **argv = harness_list(args);
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    char *text = redis_server_command(redis->port, REDIS_SERVER_COMMAND_MS, argc, argv);
+    harness_defer(free, text);
     return text;
 }
 
 const char *redis_command(const struct redis_server *redis, ...) {
-    const char *argv[MAX_ARGS];
     va_list args;
     va_start(args, redis);
-    size_t argc = collect(argv, args);
+    const char *text = command(redis, args);
     va_end(args);
-    return command(redis->port, COMMAND_MS, (int)argc, argv);
+    return text;
 }
 
 long long redis_integer(const struct redis_server *redis, ...) {
-    const char *argv[MAX_ARGS];
     va_list args;
-    va_start(args, redis);
-    size_t argc = collect(argv, args);
-    va_end(args);
-    const char *text = command(redis->port, COMMAND_MS, (int)argc, argv);
     char *end;
+    va_start(args, redis);
+    const char *text = command(redis, args);
+    va_end(args);
     long long value = strtoll(text, &end, 10);
     if (end == text || *end)
-        FAIL("%s answered %s, not an integer", argv[0], text);
+        FAIL("port %d answered %s, not an integer", redis->port, text);
     return value;
-}
-
-/* ---- its clock ---- */
-
-static struct {
-    struct turned_clock *map;
-    char preload[512], file[512];
-} turned;
-
-struct turned_clock *redis_clock(void) {
-    if (turned.map)
-        return turned.map;
-    const char *library = harness_format("%s/turned-clock.so", harness_build());
-    const char *path = harness_format("%s/clock", harness_dir());
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    CHECK(access(library, R_OK) == 0 && fd >= 0 && ftruncate(fd, sizeof *turned.map) == 0);
-    void *map = mmap(NULL, sizeof *turned.map, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(map != MAP_FAILED);
-    close(fd);
-    turned.map = map;
-    snprintf(turned.preload, sizeof turned.preload, "LD_PRELOAD=%s", library);
-    snprintf(turned.file, sizeof turned.file, "TURNED_CLOCK=%s", path);
-    return turned.map;
 }
 
 /* ---- the server ---- */
 
-/* Ready is: answers, if only by asking for a password, and has read its append-only file (until then:
- * LOADING). Or it has ended, and will never be. */
-static bool ready_or_dead(void *arg) {
-    struct redis_server *redis = arg;
-    const char *argv[] = {"PING"};
-    const char *reply = command(redis->port, 1000, 1, argv);
-    return strcmp(reply, "PONG") == 0 || strstr(reply, "NOAUTH") || !proc_running(&redis->proc);
-}
+#define OPTIONS "--loglevel", "warning", "--appendonly", "yes", "--appendfsync", "no"
 
-static void wait_ready(struct redis_server *redis) {
-    if (!harness_wait(ready_or_dead, redis, START_MS) || !proc_running(&redis->proc))
-        FAIL("redis-server on port %d does not answer", redis->port);
-}
-
+static struct redis_server_clock turned_clock;
 static char server_name[64];
+
+static const struct redis_server_clock *clock_in_use(void) {
+    return turned_clock.turned ? &turned_clock : NULL;
+}
+
+struct turned_clock *redis_clock(void) {
+    if (!turned_clock.turned)
+        MUST(redis_server_clock_open(&turned_clock, harness_format("%s/turned-clock.so", harness_build()),
+                                     harness_format("%s/clock", harness_dir())));
+    return turned_clock.turned;
+}
 
 /* Valkey says the version of Redis that it stands for, and its own. */
 static void note_name(const struct redis_server *redis) {
-    const char *info = redis_command(redis, "INFO", "server", NULL);
-    const char *own = strstr(info, "valkey_version:"), *at = own ? own : strstr(info, "redis_version:");
-    if (at)
-        snprintf(server_name, sizeof server_name, "%s %.*s", own ? "Valkey" : "Redis",
-                 (int)strcspn(strchr(at, ':') + 1, "\r"), strchr(at, ':') + 1);
+    char version[40];
+    redis_server_info(redis, "valkey_version", version, sizeof version);
+    bool valkey = *version;
+    if (!valkey)
+        redis_server_info(redis, "redis_version", version, sizeof version);
+    if (*version)
+        snprintf(server_name, sizeof server_name, "%s %s", valkey ? "Valkey" : "Redis", version);
 }
 
 const char *redis_name(void) {
@@ -133,37 +78,23 @@ const char *redis_name(void) {
 }
 
 void redis_start(struct redis_server *redis, ...) {
-    redis->port = harness_free_port();
-    snprintf(redis->dir, sizeof redis->dir, "%s/redis-%d", harness_dir(), redis->port);
-    CHECK_INT(mkdir(redis->dir, 0700), 0);
-    const char *port = harness_format("%d", redis->port);
-    const char *argv[2 * MAX_ARGS] = {
-        "redis-server", "--port",        port, "--bind",     "127.0.0.1", "--dir",
-        redis->dir,     "--save",        "",   "--loglevel", "warning",   "--appendonly",
-        "yes",          "--appendfsync", "no"};
-    size_t n = 0;
-    while (argv[n])
-        n++;
+    const char *options[REDIS_SERVER_ARGS_MAX] = {OPTIONS};
     va_list args;
     va_start(args, redis);
-    collect(argv + n, args);
+    MUST(local_server_add_options(options, REDIS_SERVER_ARGS_MAX, (const char *const *)harness_list(args)));
     va_end(args);
-    const char *const env[] = {turned.preload, turned.file, NULL};
-    proc_spawn(&redis->proc, argv, turned.map ? env : NULL, harness_format("%s.log", redis->dir));
-    wait_ready(redis);
+    const char *error = redis_server_start(redis, harness_path("redis"), clock_in_use(), options);
+    harness_own(&redis->proc);
+    MUST(error);
     if (!*server_name)
         note_name(redis);
 }
 
-static bool in_sync(void *arg) {
-    return strstr(redis_command(arg, "INFO", "replication", NULL), "master_link_status:up") != NULL;
-}
-
 void redis_start_replica(struct redis_server *redis, const struct redis_server *master) {
     CHECK_STR(redis_command(master, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    redis_start(redis, "--replicaof", "127.0.0.1", harness_format("%d", master->port),
-                "--repl-diskless-sync-delay", "0", NULL); /* for when it is a master */
-    CHECK(harness_wait(in_sync, redis, START_MS));
+    redis_start(redis, "--replicaof", "127.0.0.1", number(master->port), "--repl-diskless-sync-delay", "0",
+                NULL); /* for when it is a master */
+    MUST(redis_server_await_sync(redis));
 }
 
 struct copied {
@@ -172,9 +103,9 @@ struct copied {
 };
 
 static long long offset_of(const struct redis_server *redis) {
-    static const char name[] = "master_repl_offset:";
-    const char *at = strstr(redis_command(redis, "INFO", "replication", NULL), name);
-    return at ? strtoll(at + sizeof name - 1, NULL, 10) : -1;
+    char offset[24];
+    redis_server_info(redis, "master_repl_offset", offset, sizeof offset);
+    return *offset ? strtoll(offset, NULL, 10) : -1;
 }
 
 static bool is_copied(void *arg) {
@@ -184,19 +115,15 @@ static bool is_copied(void *arg) {
 
 void redis_wait_copied(const struct redis_server *master, const struct redis_server *replica) {
     struct copied copied = {replica, offset_of(master)};
-    CHECK(harness_wait(is_copied, &copied, START_MS));
+    CHECK(harness_wait(is_copied, &copied, READY_MS));
 }
 
 void redis_stop(struct redis_server *redis) {
-    int status;
-    proc_kill(&redis->proc, SIGTERM);
-    CHECK(proc_wait(&redis->proc, START_MS, &status));
+    MUST(proc_end(&redis->proc, SIGTERM, END_MS));
 }
 
 void redis_kill(struct redis_server *redis) {
-    int status;
-    proc_kill(&redis->proc, SIGKILL);
-    CHECK(proc_wait(&redis->proc, START_MS, &status));
+    MUST(proc_end(&redis->proc, SIGKILL, END_MS));
 }
 
 /* As an operator must do after a crash. */
@@ -205,24 +132,17 @@ static void mend(const struct redis_server *redis) {
     struct proc proc;
     const char *argv[] = {"deploy/mend-aof.sh", redis->dir, NULL};
     proc_spawn(&proc, argv, NULL, harness_format("%s.log", redis->dir));
-    CHECK(proc_wait(&proc, START_MS, &status));
+    CHECK(proc_wait(&proc, MEND_MS, &status));
     CHECK_INT(status, 0);
 }
 
 void redis_restart(struct redis_server *redis) {
     mend(redis);
-    proc_respawn(&redis->proc);
-    wait_ready(redis);
+    MUST(redis_server_restart(redis));
 }
 
 void redis_wipe(struct redis_server *redis) {
-    int status;
-    struct proc rm;
-    CHECK(!proc_running(&redis->proc));
-    const char *argv[] = {"sh", "-c", "rm -rf \"$1\" && mkdir \"$1\"", "sh", redis->dir, NULL};
-    proc_spawn(&rm, argv, NULL, harness_format("%s.log", redis->dir));
-    CHECK(proc_wait(&rm, START_MS, &status));
-    CHECK_INT(status, 0);
+    MUST(local_server_wipe(&redis->proc, redis->dir));
 }
 
 void redis_pause(struct redis_server *redis) {
@@ -231,4 +151,241 @@ void redis_pause(struct redis_server *redis) {
 
 void redis_resume(struct redis_server *redis) {
     proc_kill(&redis->proc, SIGCONT);
+}
+
+/* ---- a cluster ---- */
+
+void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas) {
+    static const char *const options[] = {OPTIONS, NULL};
+    *cluster = (struct redis_cluster){.clock = clock_in_use(), .options = options};
+    snprintf(cluster->under, sizeof cluster->under, "%s", harness_dir());
+    const char *error = cluster_servers_start(cluster, masters, replicas);
+    for (int i = 0; i < cluster->count; i++)
+        harness_own(&cluster->server[i].proc);
+    MUST(error);
+    if (!*server_name)
+        note_name(&cluster->server[0]);
+}
+
+struct redis_server *redis_cluster_add(struct redis_cluster *cluster) {
+    const char *error = cluster_servers_add(cluster);
+    struct redis_server *added = &cluster->server[cluster->count - 1];
+    harness_own(&added->proc);
+    MUST(error);
+    return added;
+}
+
+const char *redis_cluster_url(const struct redis_cluster *cluster) {
+    return harness_format("redis-cluster://127.0.0.1:%d,127.0.0.1:%d", cluster->server[0].port,
+                          cluster->server[cluster->count > 1].port);
+}
+
+struct redis_server *redis_cluster_of(struct redis_cluster *cluster, const char *key) {
+    for (int i = 0; i < cluster->count; i++) {
+        struct redis_server *server = &cluster->server[i];
+        if (!proc_running(&server->proc))
+            continue;
+        const char *answer = redis_command(server, "EXISTS", key, NULL);
+        if (strcmp(answer, "0") == 0 || strcmp(answer, "1") == 0)
+            return server;
+    }
+    return NULL;
+}
+
+static bool is_master(const struct redis_server *server) {
+    return strstr(redis_command(server, "ROLE", NULL), "[master");
+}
+
+void redis_cluster_flush(struct redis_cluster *cluster) {
+    for (int i = 0; i < cluster->count; i++) {
+        if (is_master(&cluster->server[i]))
+            CHECK_STR(redis_command(&cluster->server[i], "FLUSHALL", NULL), "OK");
+    }
+}
+
+/* ---- moving slots ---- */
+
+static const char *slot_of(const struct redis_server *server, const char *key) {
+    return redis_command(server, "CLUSTER", "KEYSLOT", key, NULL);
+}
+
+static void set_slot(const struct redis_server *server, const char *key, const char *what,
+                     const struct redis_server *other) {
+    const char *id = redis_command(other, "CLUSTER", "MYID", NULL);
+    CHECK_STR(redis_command(server, "CLUSTER", "SETSLOT", slot_of(server, key), what, id, NULL), "OK");
+}
+
+void redis_cluster_begin_move(const char *key, const struct redis_server *from,
+                              const struct redis_server *to) {
+    set_slot(to, key, "IMPORTING", from);
+    set_slot(from, key, "MIGRATING", to);
+}
+
+void redis_cluster_move_key(const char *name, const struct redis_server *from,
+                            const struct redis_server *to) {
+    const char *said = redis_command(from, "MIGRATE", "127.0.0.1", number(to->port), name, "0",
+                                     number(MOVE_TIMEOUT_MS), NULL);
+    if (strcmp(said, "NOKEY") != 0) /* deleted meanwhile */
+        CHECK_STR(said, "OK");
+}
+
+int redis_cluster_move_keys(const char *key, const struct redis_server *from, const struct redis_server *to,
+                            int most) {
+    const char *slot = slot_of(from, key);
+    int moved = 0;
+    for (; moved < most; moved++) {
+        const char *list = redis_command(from, "CLUSTER", "GETKEYSINSLOT", slot, "1", NULL);
+        if (strcmp(list, "[]") == 0)
+            break;
+        redis_cluster_move_key(harness_format("%.*s", (int)strlen(list) - 2, list + 1), from, to);
+    }
+    return moved;
+}
+
+void redis_cluster_end_move(const struct redis_cluster *cluster, const char *key,
+                            const struct redis_server *to) {
+    set_slot(to, key, "NODE", to); /* first: it must not be lost by anybody's view */
+    for (int i = 0; i < cluster->count; i++) {
+        if (is_master(&cluster->server[i]))
+            set_slot(&cluster->server[i], key, "NODE", to);
+    }
+}
+
+void redis_cluster_move(const struct redis_cluster *cluster, const char *key, const struct redis_server *from,
+                        const struct redis_server *to, uint64_t *random) {
+    redis_cluster_begin_move(key, from, to);
+    while (redis_cluster_move_keys(key, from, to, 1) > 0)
+        harness_pause_ms((int)(harness_random(random) % 20));
+    redis_cluster_end_move(cluster, key, to);
+}
+
+/* ---- Sentinels ---- */
+
+static void start_servers(struct redis_sentinel *sentinel, int replicas) {
+    *sentinel = (struct redis_sentinel){0};
+    redis_start(&sentinel->server[0], NULL);
+    for (sentinel->count = 1; sentinel->count <= replicas; sentinel->count++)
+        redis_start_replica(&sentinel->server[sentinel->count], &sentinel->server[0]);
+}
+
+static void watch(struct redis_sentinel *sentinel) {
+    const char *error = sentinel_servers_watch(sentinel, harness_dir());
+    for (int i = 0; i < REDIS_SENTINELS; i++)
+        harness_own(&sentinel->sentinel[i].proc);
+    MUST(error);
+}
+
+void redis_sentinel_start_with(struct redis_sentinel *sentinel, int replicas) {
+    start_servers(sentinel, replicas);
+    watch(sentinel);
+}
+
+void redis_sentinel_start(struct redis_sentinel *sentinel) {
+    redis_sentinel_start_with(sentinel, 1);
+}
+
+const char *redis_sentinel_url(const struct redis_sentinel *sentinel) {
+    const char *url = "redis-sentinel://";
+    for (int i = 0; i < REDIS_SENTINELS; i++)
+        url = harness_format("%s%s127.0.0.1:%d", url, i ? "," : "", sentinel->sentinel[i].port);
+    return harness_format("%s/shop", url);
+}
+
+struct redis_server *redis_sentinel_master(struct redis_sentinel *sentinel) {
+    for (int i = 0; i < sentinel->count; i++) {
+        struct redis_server *server = &sentinel->server[i];
+        if (proc_running(&server->proc) && is_master(server))
+            return server;
+    }
+    return NULL;
+}
+
+static bool names_second(void *arg) {
+    const struct redis_sentinel *all = arg;
+    const char *master =
+        redis_command(&all->sentinel[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop", NULL);
+    return strstr(master, harness_format(" %d]", all->server[1].port));
+}
+
+void redis_sentinel_start_stalled(struct redis_sentinel *sentinel, struct redis_server *stubborn) {
+    start_servers(sentinel, 1);
+    redis_start_replica(stubborn, &sentinel->server[0]);
+    CHECK_STR(redis_command(stubborn, "CONFIG", "SET", "replica-priority", "0", NULL), "OK");
+    CHECK_STR(redis_command(stubborn, "ACL", "SETUSER", "default", "-slaveof", NULL), "OK");
+    watch(sentinel);
+    CHECK_STR(redis_command(&sentinel->sentinel[0], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
+    CHECK(harness_wait(names_second, sentinel, READY_MS));
+}
+
+/* ---- a pair ---- */
+
+static bool is_followed(void *arg) {
+    CHECK_STR(redis_command(arg, "SET", "probe", "1", NULL), "OK");
+    const char *slave = strstr(redis_command(arg, "INFO", "replication", NULL), "state=online,offset=");
+    return slave && strtoll(slave + strlen("state=online,offset="), NULL, 10) > 0;
+}
+
+void replica_wait(const struct redis_server *master) {
+    struct redis_server server = *master;
+    CHECK(harness_wait(is_followed, &server, READY_MS));
+}
+
+void replica_cut(const struct redis_server *master, const struct redis_server *replica) {
+    redis_wait_copied(master, replica);
+    CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
+    CHECK_INT(redis_integer(master, "CLIENT", "KILL", "TYPE", "replica", NULL), 1);
+}
+
+void pair_start(struct pair *pair) {
+    redis_start(&pair->master, "--repl-diskless-sync-delay", "0", NULL);
+    pair->link = proxy_start(pair->master.port);
+    pair->front = proxy_start(pair->master.port);
+    pair->is_cut = false;
+    redis_start(&pair->replica, "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1",
+                number(proxy_port(pair->link)), NULL);
+    replica_wait(&pair->master);
+}
+
+const char *pair_url(const struct pair *pair) {
+    return harness_format("redis://127.0.0.1:%d", proxy_port(pair->front));
+}
+
+void pair_cut(struct pair *pair) {
+    redis_wait_copied(&pair->master, &pair->replica);
+    proxy_set(pair->link, PROXY_DELAY, 1000000, NULL);
+    pair->is_cut = true;
+}
+
+void pair_mend(struct pair *pair) {
+    proxy_set(pair->link, PROXY_REFUSE, 0, NULL);
+    proxy_set(pair->link, PROXY_PASS, 0, NULL);
+    pair->is_cut = false;
+}
+
+void pair_fail_over(struct pair *pair) {
+    proxy_point(pair->front, pair->replica.port);
+    CHECK_STR(redis_command(&pair->replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    redis_kill(&pair->master);
+}
+
+/* ---- the journal ---- */
+
+static long long journal_sum(const struct redis_server *redis, const char *command, const char *what) {
+    long long count = 0;
+    for (int part = 0; part < JOURNAL_PARTS; part++)
+        count += redis_integer(redis, command, harness_format("seckill:{baskets:%d}:%s", part, what), NULL);
+    return count;
+}
+
+long long journal_open(const struct redis_server *redis) {
+    return journal_sum(redis, "ZCARD", "open");
+}
+
+long long journal_count(const struct redis_server *redis) {
+    return journal_sum(redis, "HLEN", "journal");
+}
+
+void journal_set_epoch(const struct redis_server *redis, const char *epoch) {
+    for (int part = 0; part < JOURNAL_PARTS; part++)
+        redis_command(redis, "SET", harness_format("seckill:{baskets:%d}:epoch", part), epoch, NULL);
 }

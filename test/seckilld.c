@@ -1,57 +1,40 @@
 /* The service under test. */
-#include "test/harness.h"
-
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
-enum { START_MS = 20000, STOP_MS = 30000, SAY_MS = 30000, MAX_ARGS = 64 };
+#include "test/harness.h"
 
-static bool live_or_dead(void *arg) {
-    struct seckilld *service = arg;
-    return web_call(service->port, "GET", "/livez", NULL, NULL, NULL) == 200 || !proc_running(&service->proc);
-}
-
-static void wait_live(struct seckilld *service) {
-    if (!harness_wait(live_or_dead, service, START_MS) || !proc_running(&service->proc))
-        FAIL("seckilld on port %d does not answer", service->port);
-}
+enum { READY_MS = 20000, STOP_MS = 30000, SAY_MS = 30000 };
 
 static void start(struct seckilld *service, const char *program, const char *stop_at, int redis_port,
-                  va_list args) {
-    service->port = harness_free_port();
-    const char *argv[MAX_ARGS] = {harness_format("%s/%s", harness_build(), program), "--listen",
-                                  harness_format("127.0.0.1:%d", service->port), "--redis",
-                                  harness_format("redis://127.0.0.1:%d", redis_port)};
-    const char *env[] = {"SECKILL_ADMIN_TOKEN=test-token", stop_at, NULL};
-    size_t n = 5;
-    for (const char *arg; (arg = va_arg(args, const char *));) {
-        CHECK(n < MAX_ARGS - 1);
-        argv[n++] = arg;
-    }
-    proc_spawn(&service->proc, argv, env, harness_format("%s/seckilld-%d.log", harness_dir(), service->port));
-    wait_live(service);
+                  const char **options) {
+    const char *const env[] = {"SECKILL_ADMIN_TOKEN=test-token", stop_at, NULL};
+    const char *error =
+        seckilld_server_start(service, harness_format("%s/%s", harness_build(), program), redis_port, options,
+                              env, harness_format("%s.log", harness_path("seckilld")));
+    harness_own(&service->proc);
+    MUST(error);
 }
 
 void seckilld_start(struct seckilld *service, int redis_port, ...) {
     va_list args;
     va_start(args, redis_port);
-    start(service, "seckilld", NULL, redis_port, args);
+    start(service, "seckilld", NULL, redis_port, harness_list(args));
     va_end(args);
 }
 
 void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int redis_port, ...) {
     va_list args;
     va_start(args, redis_port);
-    start(service, "test/seckilld-stops", harness_format("STOP_AT=%s", stop_at), redis_port, args);
+    start(service, "test/seckilld-stops", harness_format("STOP_AT=%s", stop_at), redis_port,
+          harness_list(args));
     va_end(args);
 }
 
 void seckilld_restart(struct seckilld *service) {
-    proc_respawn(&service->proc);
-    wait_live(service);
+    MUST(seckilld_server_restart(service));
 }
 
 struct readiness {
@@ -68,7 +51,7 @@ static bool is_wanted(void *arg) {
 
 void seckilld_wait_ready(struct seckilld *service, int status) {
     struct readiness readiness = {.service = service, .wanted = status};
-    if (!harness_wait(is_wanted, &readiness, START_MS))
+    if (!harness_wait(is_wanted, &readiness, READY_MS))
         FAIL("/readyz of port %d answers %d, not %d", service->port, readiness.last, status);
 }
 
@@ -81,7 +64,7 @@ static bool is_whole(void *arg) {
 
 void seckilld_wait_whole(struct seckilld *service) {
     struct readiness readiness = {.service = service};
-    if (!harness_wait(is_whole, &readiness, START_MS))
+    if (!harness_wait(is_whole, &readiness, READY_MS))
         FAIL("/readyz of port %d answers %d, or with a reason", service->port, readiness.last);
 }
 
@@ -110,7 +93,5 @@ int seckilld_stop(struct seckilld *service) {
 }
 
 void seckilld_kill(struct seckilld *service) {
-    int status;
-    proc_kill(&service->proc, SIGKILL);
-    CHECK(proc_wait(&service->proc, STOP_MS, &status));
+    MUST(proc_end(&service->proc, SIGKILL, STOP_MS));
 }

@@ -5,70 +5,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #define THREADED /* which of its two libraries the header is for */
 #include <zookeeper/zookeeper.h>
 
-enum { START_MS = 30000, SESSION_MS = 10000, MAX_SERVERS = 3 };
+enum { START_MS = 30000, SESSION_MS = 10000, TICK_MS = 200, SESSION_MAX_MS = 60000, ANSWER_SIZE = 16384 };
 
 /* ---- the servers ---- */
 
 const char *zookeeper_ask(const struct zookeeper_server *server, const char *word) {
-    struct web_conn conn;
-    struct timeval patience = {.tv_usec = 300000}; /* one that only begins to listen never answers */
-    char text[16384];
-    size_t length = 0;
-    if (!web_open(&conn, server->port))
-        return "";
-    setsockopt(conn.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    ssize_t got = send(conn.fd, word, strlen(word), MSG_NOSIGNAL);
-    while (got > 0 && (got = recv(conn.fd, text + length, sizeof text - 1 - length, 0)) > 0)
-        length += (size_t)got;
-    web_close(&conn);
-    text[length] = '\0';
-    return harness_format("%s", text);
+    char *answer = harness_alloc(ANSWER_SIZE);
+    zookeeper_server_ask(server, word, answer, ANSWER_SIZE);
+    return answer;
 }
 
-static bool serves_or_is_dead(void *arg) {
-    struct zookeeper_server *server = arg;
-    return strstr(zookeeper_ask(server, "srvr"), "Mode: ") || !proc_running(&server->proc);
-}
-
-static void wait_until_it_serves(struct zookeeper_server *server) {
-    if (!harness_wait(serves_or_is_dead, server, START_MS) || !proc_running(&server->proc))
-        FAIL("ZooKeeper on port %d does not serve", server->port);
-}
-
-/* `members`: NULL at the end; its own is number `id`, 0: it is alone. */
-static void spawn(struct zookeeper_server *server, int id, const char *const *members) {
-    const char *argv[6 + MAX_SERVERS] = {"deploy/zookeeper.sh", "one"};
-    const char *const env[] = {"ZOOKEEPER_TICK_MS=200", "ZOOKEEPER_CONTAINER_MS=300", NULL};
-    size_t n = 2;
-    server->port = harness_free_port();
-    snprintf(server->dir, sizeof server->dir, "%s/zookeeper-%d", harness_dir(), server->port);
-    argv[n++] = server->dir;
-    argv[n++] = harness_format("%d", server->port);
-    if (id)
-        argv[n++] = harness_format("%d", id);
-    while (id && *members)
-        argv[n++] = *members++;
-    proc_spawn(&server->proc, argv, env, harness_format("%s.log", server->dir));
+/* An empty container goes within 300 ms, not after minutes. */
+static void start(struct zookeeper_server servers[], int count, int session_max_ms) {
+    const struct zookeeper_options options = {.tick_ms = TICK_MS,
+                                              .session_max_ms = session_max_ms,
+                                              .java_option = "-Dznode.container.checkIntervalMs=300"};
+    const char *error = zookeeper_servers_start(servers, count, harness_path("zookeeper"), &options);
+    for (int i = 0; i < count; i++)
+        harness_own(&servers[i].proc);
+    MUST(error);
 }
 
 void zookeeper_start(struct zookeeper_server *server) {
-    spawn(server, 0, NULL);
-    wait_until_it_serves(server);
+    start(server, 1, SESSION_MAX_MS);
+}
+
+void zookeeper_start_bounded(struct zookeeper_server *server, int session_max_ms) {
+    start(server, 1, session_max_ms);
 }
 
 void zookeeper_start_ensemble(struct zookeeper_server servers[], int count) {
-    const char *members[MAX_SERVERS + 1] = {NULL};
-    CHECK(count <= MAX_SERVERS);
-    for (int i = 0; i < count; i++)
-        members[i] = harness_format("%d:%d", harness_free_port(), harness_free_port());
-    for (int i = 0; i < count; i++)
-        spawn(&servers[i], i + 1, members);
-    for (int i = 0; i < count; i++)
-        wait_until_it_serves(&servers[i]);
+    start(servers, count, SESSION_MAX_MS);
 }
 
 int zookeeper_leader(const struct zookeeper_server servers[], int count) {
@@ -79,19 +49,12 @@ int zookeeper_leader(const struct zookeeper_server servers[], int count) {
     FAIL("none of %d servers leads", count);
 }
 
-static void end(struct zookeeper_server *server, int signal) {
-    int status;
-    proc_kill(&server->proc, signal);
-    CHECK(proc_wait(&server->proc, START_MS, &status));
-}
-
 void zookeeper_kill(struct zookeeper_server *server) {
-    end(server, SIGKILL);
+    MUST(proc_end(&server->proc, SIGKILL, START_MS));
 }
 
 void zookeeper_restart(struct zookeeper_server *server) {
-    proc_respawn(&server->proc);
-    wait_until_it_serves(server);
+    MUST(zookeeper_server_restart(server));
 }
 
 void zookeeper_pause(struct zookeeper_server *server) {

@@ -5,7 +5,7 @@
 #include "inventory/purchases/putback.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 static struct redis_cluster cluster;
 

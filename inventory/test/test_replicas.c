@@ -7,7 +7,7 @@
 #include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/newer_wait.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 /* A replica whose link was cut comes back within a second or so. */
 enum { CALL_MS = 400, LONG_CALL_MS = 20000, RESOLVE_MS = 1500 };

@@ -5,7 +5,7 @@
 
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 static struct redis_server redis;
 

@@ -9,7 +9,7 @@
 #include "inventory/purchases/putback.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum {
     SELLERS = 6,

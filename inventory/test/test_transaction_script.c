@@ -6,7 +6,7 @@
 #include "inventory/model/keys.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 static struct redis_server redis;
 

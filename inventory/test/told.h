@@ -3,7 +3,7 @@
 #define INVENTORY_TEST_TOLD_H
 
 #include "inventory/test/fixture.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 struct told {
     struct inventory_metrics metrics;

@@ -3,7 +3,7 @@
 
 #include "base/version.h"
 #include "loadtest/lab/commands.h"
-#include "loadtest/lab/stage/client_process.h"
+#include "loadtest/lab/stage/lab_client_wire.h"
 
 static const char help[] =
     "seckill-lab: shows how a sale goes wrong under a wrong lock, with real servers, and what fixes it.\n"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "loadtest/lab/stage/directory.h"
+#include "base/servers/directory.h"
 
 enum { PATH_SIZE = 512 };
 
@@ -51,7 +51,7 @@ static bool play_on_stage(const struct play_plan *plan, const struct stage_optio
     plan->scenario->play(stage, plan->broken && !plan->fixed_way);
     const char *failure = stage_end(stage);
     if (failure)
-        directory_copy_logs(options->directory, plan->logs);
+        stage_copy_logs(stage, plan->logs);
     bool good = play_write_verdict(stage, plan->events, failure, error, error_size);
     stage_free(stage);
     return good;

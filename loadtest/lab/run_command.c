@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/flags.h"
+#include "base/servers/directory.h"
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/lesson_report.h"
 #include "loadtest/lab/play.h"
-#include "loadtest/lab/stage/directory.h"
 
 /* ---- list ---- */
 
@@ -258,7 +258,7 @@ int run_command(char *const *argv) {
         run.table = stderr;
     if (!make_directory(run.options.out))
         return command_fail(EXIT_FAILED, run.options.out, strerror(errno));
-    if (!directory_open(&run.directory))
+    if (!directory_open(&run.directory, "seckill-lab"))
         return command_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     run.json = json_array();
     int code = run_all(&run);

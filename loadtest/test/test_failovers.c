@@ -7,7 +7,6 @@
 
 #include "loadtest/test/attack.h"
 #include "test/harness.h"
-#include "test/pair.h"
 
 enum { SERVICES = 2, STOCK_MAX = 3000, REQUESTS = 4000, PATIENCE_MS = 60000 };
 

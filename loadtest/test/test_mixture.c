@@ -6,7 +6,6 @@
 
 #include "loadtest/test/attack.h"
 #include "test/harness.h"
-#include "test/journal.h"
 
 enum { SERVICES = 2, ITEMS = 8, EACH = 60, REQUESTS = 900, LOCK_TTL_MS = 500, PATIENCE_MS = 60000 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lock/test/tools.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 enum { TTL_MS = 2000, PROCESSES = 6, GRANTS_MAX = 1 << 20 };
 

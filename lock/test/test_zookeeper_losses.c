@@ -112,12 +112,6 @@ static void taken_back(void) {
 
 /* ---- sessions that end ---- */
 
-static void bounded(const char *max_ms) {
-    setenv("ZOOKEEPER_SESSION_MAX_MS", max_ms, 1);
-    begin();
-    unsetenv("ZOOKEEPER_SESSION_MAX_MS");
-}
-
 /* A busy server may keep one waiting. */
 static void still_held(struct lock *lock, struct lock_grant *grant) {
     enum lock_status status = lock_extend(lock, grant);
@@ -128,7 +122,7 @@ static void still_held(struct lock *lock, struct lock_grant *grant) {
 /* The server lets a session live for much less than the time to live. Whatever its holder last heard, the
  * grant is over for it before it is over for the server; however often it had been extended. */
 static void over_while_held(void) {
-    bounded("2000");
+    zookeeper_start_bounded(&server, 2000);
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=5000");
     for (int i = 0; i < 2; i++) {
@@ -176,7 +170,7 @@ static void silence(void) {
 
 /* A waiter gets a new session, and enters the queue anew. */
 static void over_while_waiting(void) {
-    bounded("1500");
+    zookeeper_start_bounded(&server, 1500);
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=5000"), *other = open_by(server.port, "?ttl=60000");
     struct lock_grant held = tools_acquire(other, "a");
@@ -270,7 +264,7 @@ static bool is_renewed(void *arg) {
 /* Grants are much shorter than the time to live: they are renewed in time all the same, and when they cannot
  * be, that is told before their deadline. */
 static void renewed_while_bounded(void) {
-    bounded("4000");
+    zookeeper_start_bounded(&server, 4000);
     struct lock_config config = {.on_lost = note_lost};
     lost_times = 0;
     told_lock =
@@ -332,7 +326,7 @@ static void session_lost(void) {
 /* The server has lost its data. It refuses clients that have seen more than it knows; so the session is given
  * up. */
 static void wiped(void) {
-    bounded("800");
+    zookeeper_start_bounded(&server, 800);
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
     struct lock_grant grant = tools_acquire(lock, "a");

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "service/test/shop.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum { DEATH_MS = 20000, RECOVERY_MS = 30000 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "service/test/shop.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum { DEATH_MS = 20000, RECOVERY_MS = 30000 };
 

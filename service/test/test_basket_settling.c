@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "service/test/shop.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum { SETTLED_MS = 15000, DEATH_MS = 20000 };
 

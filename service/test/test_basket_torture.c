@@ -8,7 +8,7 @@
 
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 enum {
     ITEMS = 5,

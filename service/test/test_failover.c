@@ -7,7 +7,7 @@
 #include "inventory/transactions.h"
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 enum { STOCK = 600, BUYERS = 1000, THREADS = 24 };
 

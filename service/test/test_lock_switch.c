@@ -12,7 +12,7 @@
 #include "service/test/crowd.h"
 #include "service/test/shop.h"
 #include "service/test/witness.h"
-#include "test/journal.h"
+#include "test/harness.h"
 
 #define RECORD    "seckill:{baskets}:lock"
 #define INSTANCES "seckill:{baskets}:instances"

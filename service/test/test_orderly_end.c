@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "service/test/shop.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 static struct pair pair;
 static struct seckilld service;

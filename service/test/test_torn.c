@@ -6,7 +6,7 @@
 #include "inventory/model/keys.h"
 #include "inventory/transactions.h"
 #include "service/test/shop.h"
-#include "test/pair.h"
+#include "test/harness.h"
 
 enum { MASTERS = 3, PATIENCE_MS = 30000 };
 

@@ -5,23 +5,23 @@
 
 enum { WAIT_MS = 20000 };
 
-struct pair {
+struct entry {
     const struct etcd_server *etcd;
     const char *key;
     const char *value;
 };
 
 static bool is_put(void *arg) {
-    struct pair *pair = arg;
+    struct entry *entry = arg;
     const char *said =
-        etcd_command(pair->etcd, "put", pair->key, pair->value, "--command-timeout", "1s", NULL);
+        etcd_command(entry->etcd, "put", entry->key, entry->value, "--command-timeout", "1s", NULL);
     return strcmp(said, "OK") == 0;
 }
 
 /* Again and again: what comes to a leader that is just voted out gets no answer. */
 static void put(const struct etcd_server *etcd, const char *key, const char *value) {
-    struct pair pair = {etcd, key, value};
-    if (!harness_wait(is_put, &pair, WAIT_MS))
+    struct entry entry = {etcd, key, value};
+    if (!harness_wait(is_put, &entry, WAIT_MS))
         FAIL("%s is not written by way of port %d", value, etcd->port);
 }
 

@@ -1,15 +1,16 @@
 #include "loadtest/lab/scenarios/cast.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 /* How long a holder works between its read and its write: long enough that a picture shows the order. */
 enum { WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
     *cast = (struct cast){.stage = stage, .fencing = fencing};
-    cast->shop = redis_server_start(stage, name, NULL);
+    cast->shop = stage_start_redis(stage, name, NULL);
     cast->clients = clients_open(stage);
 }
 
@@ -30,9 +31,9 @@ void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms)
 
 struct server *cast_start_etcd(struct cast *cast, const char *options) {
     struct server *etcd;
-    char url[ETCD_SERVER_URL_SIZE];
-    etcd_server_start(cast->stage, "etcd", 1, &etcd);
-    etcd_server_url(url, &etcd, 1);
+    char url[ETCD_URL_SIZE];
+    stage_start_etcd(cast->stage, "etcd", 1, &etcd);
+    server_etcd_url(url, &etcd, 1);
     cast_set_lock(cast, "%s%s", url, options);
     return etcd;
 }

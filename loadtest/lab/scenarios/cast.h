@@ -3,9 +3,9 @@
 #ifndef LOADTEST_LAB_SCENARIOS_CAST_H
 #define LOADTEST_LAB_SCENARIOS_CAST_H
 
-#include "loadtest/lab/stage/client.h"
+#include "loadtest/lab/stage/lab_client.h"
 #include "loadtest/lab/stage/observer.h"
-#include "loadtest/lab/stage/redis_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { CAST_URL_SIZE = 200 };
 

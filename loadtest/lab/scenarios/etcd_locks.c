@@ -1,7 +1,7 @@
 /* Wrong locks on etcd: the lock service of etcd itself, up to 3.4, and one key that all waiters watch. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/etcd_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 /* A waiter of dead-lease asks anew every second. DEAD_QUEUE_MS and DEAD_TRY_MS are short, so that what
  * happens to it happens between two of its requests. */
@@ -30,7 +30,7 @@ static void dead_lease_play(struct stage *stage, bool broken) {
     client_begin_acquire(b, CAST_ITEM, DEAD_WAIT_MS);
     stage_pause(stage, DEAD_QUEUE_MS);
     stage_fault(stage, "client-b", "its lease ends while it waits");
-    etcd_server_revoke_newest(etcd, prefix);
+    server_revoke_newest_lease(etcd, prefix);
     client_release(a); /* at once, before B notices */
     client_done_within(b, DEAD_TRY_MS);
     client_begin_acquire(c, CAST_ITEM, DEAD_WAIT_MS);

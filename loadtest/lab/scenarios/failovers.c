@@ -4,9 +4,7 @@
 
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/sentinel.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 /* The old master notices after a second that its replica is gone. LAG_MS is more than that, and more than a
  * failover takes. */
@@ -17,10 +15,10 @@ enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3, LAG_MS = 3000 };
 /* The lock of client B is at the replica, which Sentinel names as the master after the failover. */
 static void sentinel_failover_play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *master = redis_server_start(stage, "redis-1", NULL);
-    struct link *link = link_start(stage, master->port);
-    struct server *replica = redis_server_start_replica(stage, "redis-2", link_port(link), 0);
-    struct server *sentinel = sentinel_start(stage, "sentinel", master->port);
+    struct server *master = stage_start_redis(stage, "redis-1", NULL);
+    struct proxy *link = stage_start_link(stage, master->port);
+    struct server *replica = stage_start_replica(stage, "redis-2", proxy_port(link));
+    struct server *sentinel = stage_start_sentinel(stage, "sentinel", master->port);
     cast_set_lock(cast, "redis://127.0.0.1:%d", master->port);
     struct client *a = cast_client(cast, "client-a");
     cast_set_lock(cast, "redis://127.0.0.1:%d", replica->port);
@@ -29,12 +27,12 @@ static void sentinel_failover_play_redis(struct cast *cast) {
     observer_watch_redis(cast->clients, master, CAST_ITEM);
     observer_watch_redis(cast->clients, replica, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
-    link_cut(link);
+    proxy_silence(link);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
     stage_fault(stage, "redis-1", "killed before it has replicated the lock");
     server_kill(master);
-    sentinel_await_promotion(sentinel, master->port, replica);
+    server_await_promotion(sentinel, master->port, replica);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     client_wait(b);
     client_read_stock(b, CAST_ITEM);
@@ -47,9 +45,9 @@ static void sentinel_failover_play_redis(struct cast *cast) {
 static void sentinel_failover_play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
     struct server *members[MEMBERS];
-    char url[ETCD_SERVER_URL_SIZE];
-    etcd_server_start(stage, "etcd", MEMBERS, members);
-    etcd_server_url(url, members, MEMBERS);
+    char url[ETCD_URL_SIZE];
+    stage_start_etcd(stage, "etcd", MEMBERS, members);
+    server_etcd_url(url, members, MEMBERS);
     cast_set_lock(cast, "%s", url);
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
@@ -57,7 +55,7 @@ static void sentinel_failover_play_etcd(struct cast *cast) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    int leader = etcd_server_leader(members, MEMBERS);
+    int leader = server_etcd_leader(members, MEMBERS);
     stage_fault(stage, members[leader]->name, "the leader is killed");
     server_kill(members[leader]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
@@ -120,16 +118,16 @@ static const char split_brain_cut[] = "cut off, with client A";
 /* Two Redis servers, and the network between them. */
 struct pair {
     struct server *old, *new, *sentinel;
-    struct link *to_replica, *to_sentinel;
+    struct proxy *to_replica, *to_sentinel;
 };
 
 static void pair_start(struct pair *pair, struct cast *cast) {
     struct stage *stage = cast->stage;
     pair->old = cast->shop;
-    pair->to_replica = link_start(stage, pair->old->port);
-    pair->to_sentinel = link_start(stage, pair->old->port);
-    pair->new = redis_server_start_replica(stage, "redis-2", link_port(pair->to_replica), 0);
-    pair->sentinel = sentinel_start(stage, "sentinel", link_port(pair->to_sentinel));
+    pair->to_replica = stage_start_link(stage, pair->old->port);
+    pair->to_sentinel = stage_start_link(stage, pair->old->port);
+    pair->new = stage_start_replica(stage, "redis-2", proxy_port(pair->to_replica));
+    pair->sentinel = stage_start_sentinel(stage, "sentinel", proxy_port(pair->to_sentinel));
 }
 
 /* Waits until the server answers with `answer`: to INFO for the field `argument`, to another command for the
@@ -138,10 +136,10 @@ static void pair_await(const struct server *server, const char *command, const c
                        const char *answer) {
     struct stage *stage = server->stage;
     int64_t deadline_ns = stage_in_ms(STAGE_PATIENCE_MS);
-    while (!stage_failed(stage) && strcmp(strcmp(command, "INFO") == 0
-                                              ? redis_server_info(server, argument)
-                                              : redis_server_do(server, command, argument, "available", NULL),
-                                          answer) != 0) {
+    while (!stage_failed(stage) &&
+           strcmp(strcmp(command, "INFO") == 0 ? server_info(server, argument)
+                                               : server_command(server, command, argument, "available", NULL),
+                  answer) != 0) {
         if (!stage_patience(stage, deadline_ns))
             stage_fail(stage, "%s %s of %s is not %s", command, argument, server->name, answer);
     }
@@ -149,14 +147,14 @@ static void pair_await(const struct server *server, const char *command, const c
 
 static void pair_cut(const struct pair *pair) {
     stage_fault(pair->old->stage, pair->old->name, split_brain_cut);
-    link_cut(pair->to_replica);
-    link_cut(pair->to_sentinel);
+    proxy_silence(pair->to_replica);
+    proxy_silence(pair->to_sentinel);
 }
 
 /* The old master becomes a replica of the new one, and forgets what only it had. */
 static void pair_heal(const struct pair *pair) {
-    link_heal(pair->to_sentinel);
-    link_heal(pair->to_replica);
+    proxy_heal(pair->to_sentinel);
+    proxy_heal(pair->to_replica);
     stage_fault_over(pair->old->stage, pair->old->name, split_brain_cut);
     pair_await(pair->old, "INFO", "master_link_status", "up");
     server_record_role(pair->old, "replica");
@@ -166,8 +164,8 @@ static void pair_heal(const struct pair *pair) {
 static void pair_demand_replicas(const struct pair *pair) {
     const struct server *const both[] = {pair->old, pair->new};
     for (int i = 0; i < 2; i++)
-        redis_server_do(both[i], "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1",
-                        NULL);
+        server_command(both[i], "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1",
+                       NULL);
 }
 
 /* Starts a client that sells from the stock at this server: A at the old master, B at the one that will be
@@ -192,7 +190,7 @@ static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
     pair_cut(pair);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
+    server_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
     client_acquire(b, CAST_ITEM, WAIT_MS);
     client_read_stock(b, CAST_ITEM);
     stage_until(stage, cut_ms + LAG_MS);
@@ -217,7 +215,7 @@ static void split_brain_play_fixed(struct cast *cast, struct pair *pair) {
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    sentinel_await_promotion(pair->sentinel, link_port(pair->to_sentinel), pair->new);
+    server_await_promotion(pair->sentinel, proxy_port(pair->to_sentinel), pair->new);
     stage_until(stage, cut_ms + LAG_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a);

@@ -2,8 +2,8 @@
  * workers), or finish what a dead holder began (half a basket). */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/seckilld_server.h"
+#include "loadtest/lab/stage/stage_sale.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { TWO_WAIT_MS = 10000, TWO_TRY_MS = 150, TWICE_WAIT_TTLS = 20 };
 enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
@@ -75,7 +75,7 @@ static void basket_record_write(struct stage *stage, enum event_kind kind, const
 static bool basket_audit(const struct server *service, struct seckilld_audit audits[LINES]) {
     bool good = true;
     for (int i = 0; i < LINES; i++)
-        good = seckilld_server_audit(service, basket_items[i], &audits[i]) && good;
+        good = server_read_audit(service, basket_items[i], &audits[i]) && good;
     return good;
 }
 
@@ -119,15 +119,15 @@ static void basket_record_outcome(struct stage *stage, const struct server *serv
 static void half_a_basket_play(struct stage *stage, bool broken) {
     static const char body[] = "{\"user\":\"ann\",\"lines\":[{\"item\":\"lamp\",\"quantity\":1},{\"item\":"
                                "\"shade\",\"quantity\":1}]}";
-    struct server *redis = redis_server_start(stage, "redis", NULL);
-    struct link *link = link_start(stage, redis->port);
+    struct server *redis = stage_start_redis(stage, "redis", NULL);
+    struct proxy *link = stage_start_link(stage, redis->port);
     char lock[64];
     snprintf(lock, sizeof lock, "redis://127.0.0.1:%d?ttl=%lld", redis->port, (long long)stage_ttl_ms(stage));
     struct server *service =
-        seckilld_server_start(stage, "seckilld", link_port(link), "--teaching", "--lock", lock, "--basket",
-                              broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
+        stage_start_seckilld(stage, "seckilld", proxy_port(link), "--teaching", "--lock", lock, "--basket",
+                             broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
     for (int i = 0; i < LINES; i++)
-        seckilld_server_put_item(service, basket_items[i], "{\"stock\":10}");
+        server_put_item(service, basket_items[i], "{\"stock\":10}");
     stage_begin(stage);
     for (int i = 0; i < LINES; i++)
         stage_record_stock(stage, basket_items[i], STOCK, STOCK, 0);
@@ -135,13 +135,13 @@ static void half_a_basket_play(struct stage *stage, bool broken) {
     for (int i = 0; i < LINES; i++)
         basket_record_write(stage, EVENT_WRITE_SENT, basket_items[i]);
     /* the first text is the command of the first write, as a whole word of the protocol */
-    link_cut_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}");
-    seckilld_server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
-    if (!stage_failed(stage) && !link_is_cut(link))
+    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}");
+    server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
+    if (!stage_failed(stage) && !proxy_is_silent(link))
         stage_fail(stage, "the service did not come to the second write");
     stage_fault(stage, "seckilld", basket_killed);
     server_kill(service);
-    link_heal(link);
+    proxy_heal(link);
     server_restart(service);
     stage_fault_over(stage, "seckilld", basket_killed);
     basket_record_outcome(stage, service);

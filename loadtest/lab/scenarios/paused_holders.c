@@ -2,7 +2,7 @@
  * ZooKeeper), or hanging while a background thread renews for them. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/zookeeper_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { PAUSE_WAIT_TTLS = 20, HUNG_WAIT_TTLS = 6, QUORUM_NODES = 3 };
 
@@ -99,7 +99,7 @@ static void paused_quorum_play(struct stage *stage, bool broken) {
     for (int i = 0; i < QUORUM_NODES; i++) {
         char name[SERVER_NAME_SIZE];
         snprintf(name, sizeof name, "node-%d", i + 1);
-        quorum_nodes[i] = redis_server_start(stage, name, NULL);
+        quorum_nodes[i] = stage_start_redis(stage, name, NULL);
     }
     if (broken)
         cast_set_lock(&cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", quorum_nodes[0]->port,
@@ -213,7 +213,7 @@ static void zookeeper_paused_observe(struct cast *cast) {
 static void zookeeper_paused_play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "shop", !broken);
-    zookeeper = zookeeper_server_start(stage, "zookeeper");
+    zookeeper = stage_start_zookeeper(stage, "zookeeper");
     cast_set_lock(&cast, "zookeeper://127.0.0.1:%d", zookeeper->port);
     play_pause(&cast, zookeeper_paused_observe);
 }

@@ -2,7 +2,7 @@
  * data, and it votes a second time. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/link.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum { NODES = 3, WAIT_MS = 20000, TRY_MS = 400, JUMP_TTLS = 20 };
 
@@ -10,7 +10,7 @@ enum { NODES = 3, WAIT_MS = 20000, TRY_MS = 400, JUMP_TTLS = 20 };
 struct votes {
     struct cast *cast;
     struct server *nodes[NODES];
-    struct link *to_third; /* the only way of client A to node 3 */
+    struct proxy *to_third; /* the only way of client A to node 3 */
     struct client *a, *b;
 };
 
@@ -23,7 +23,7 @@ static void votes_start(struct votes *votes, struct cast *cast,
         snprintf(name, sizeof name, "node-%d", i + 1);
         votes->nodes[i] = start(cast->stage, name);
     }
-    votes->to_third = link_start(cast->stage, votes->nodes[2]->port);
+    votes->to_third = stage_start_link(cast->stage, votes->nodes[2]->port);
 }
 
 static void votes_set_lock(const struct votes *votes, int third_port) {
@@ -33,7 +33,7 @@ static void votes_set_lock(const struct votes *votes, int third_port) {
 
 /* Starts both clients, with Redlock on the nodes. */
 static void votes_start_clients(struct votes *votes) {
-    votes_set_lock(votes, link_port(votes->to_third));
+    votes_set_lock(votes, proxy_port(votes->to_third));
     votes->a = cast_client(votes->cast, "client-a");
     votes_set_lock(votes, votes->nodes[2]->port);
     votes->b = cast_client(votes->cast, "client-b");
@@ -48,7 +48,7 @@ static void votes_play(struct votes *votes, void (*lose)(struct server *node)) {
         observer_watch_redis(votes->cast->clients, votes->nodes[i], CAST_ITEM);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     stage_fault(stage, "client-a", "cannot reach node-3");
-    link_cut(votes->to_third);
+    proxy_silence(votes->to_third);
     client_acquire(a, CAST_ITEM, WAIT_MS);
     lose(votes->nodes[1]);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
@@ -62,14 +62,14 @@ static void votes_play(struct votes *votes, void (*lose)(struct server *node)) {
 static void clock_jump_forward(struct server *node) {
     int64_t jump_ms = JUMP_TTLS * stage_ttl_ms(node->stage);
     stage_fault(node->stage, node->name, "its clock jumps forward");
-    redis_server_move_clock(node, jump_ms);
+    server_move_clock(node, jump_ms);
 }
 
 /* etcd counts the life of a lease by a monotonic clock, which cannot jump. So the wall clock jumps for a
  * Redis beside it. */
 static void clock_jump_play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *node = redis_server_start_with_clock(stage, "node-2");
+    struct server *node = stage_start_redis_with_clock(stage, "node-2");
     struct server *etcd = cast_start_etcd(cast, "");
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
@@ -94,7 +94,7 @@ static void clock_jump_play(struct stage *stage, bool broken) {
         clock_jump_play_etcd(&cast);
         return;
     }
-    votes_start(&votes, &cast, redis_server_start_with_clock);
+    votes_start(&votes, &cast, stage_start_redis_with_clock);
     votes_start_clients(&votes);
     cast_begin(&cast, 1);
     votes_play(&votes, clock_jump_forward);
@@ -144,11 +144,11 @@ const struct scenario scenario_clock_jump = {
 /* ---- lost-memory: a node restarts without its data ---- */
 
 static struct server *start_forgetful(struct stage *stage, const char *name) {
-    return redis_server_start(stage, name, NULL);
+    return stage_start_redis(stage, name, NULL);
 }
 
 static struct server *start_durable(struct stage *stage, const char *name) {
-    return redis_server_start(stage, name, "--appendonly", "yes", "--appendfsync", "always", NULL);
+    return stage_start_redis(stage, name, "--appendonly", "yes", "--appendfsync", "always", NULL);
 }
 
 static void lost_memory_restart(struct server *node) {

@@ -2,7 +2,7 @@
  * store does not. */
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/crowd.h"
+#include "loadtest/lab/stage/stage_sale.h"
 
 enum { STEP_MS = 10, BUYERS = 64, BUYER_UNITS = 100, BUYER_MOST = 4, BUYER_WORK_MS = 3 };
 
@@ -110,7 +110,7 @@ static void strategies_sell(struct stage *stage, const struct server *service, c
     struct crowd_result result;
     struct seckilld_audit audit;
     snprintf(terms, sizeof terms, "{\"stock\":100,\"strategy\":\"%s\"}", strategy);
-    seckilld_server_put_item(service, strategy, terms);
+    server_put_item(service, strategy, terms);
     crowd_start(&crowd, service, &options);
     if (crowd_finish(&crowd, &result) && crowd_record(&crowd, &result, op, &audit))
         note_speed(stage, strategy, &result, &audit);
@@ -120,7 +120,7 @@ static void strategies_play(struct stage *stage, bool broken) {
     struct cast cast;
     uint64_t op = 1000;
     cast_open(&cast, stage, "redis", false);
-    struct server *service = seckilld_server_start(stage, "seckilld", cast.shop->port, "--teaching", NULL);
+    struct server *service = stage_start_seckilld(stage, "seckilld", cast.shop->port, "--teaching", NULL);
     two_buyers(&cast, broken ? STOCK_COMPUTED : STOCK_DECIDED);
     if (broken)
         strategies_sell(stage, service, "naive", op);

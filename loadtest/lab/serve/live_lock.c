@@ -3,10 +3,7 @@
 
 #include "loadtest/lab/scenarios/cast.h"
 #include "loadtest/lab/serve/live.h"
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/link.h"
-#include "loadtest/lab/stage/sentinel.h"
-#include "loadtest/lab/stage/zookeeper_server.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum {
     CLIENTS = 3,
@@ -31,12 +28,12 @@ struct lock_play {
     int revivals;
     struct {
         struct server *server;
-        struct link *link; /* between the server and the clients */
+        struct proxy *link; /* between the server and the clients */
     } servers[LIVE_SERVERS];
     int server_count;
     /* Only below Sentinel. `sentinel` is NULL without it, and once the master was killed. */
     struct server *sentinel, *replica;
-    struct link *to_replica;
+    struct proxy *to_replica;
 };
 
 const char *const live_clients[CLIENTS + 1] = {"client-a", "client-b", "client-c", NULL};
@@ -45,11 +42,11 @@ const char *const live_clients[CLIENTS + 1] = {"client-a", "client-b", "client-c
 
 static void add_server(struct lock_play *p, struct server *server) {
     p->servers[p->server_count].server = server;
-    p->servers[p->server_count++].link = link_start(p->stage, server->port);
+    p->servers[p->server_count++].link = stage_start_link(p->stage, server->port);
 }
 
 static int port_of(const struct lock_play *p, int i) {
-    return link_port(p->servers[i].link);
+    return proxy_port(p->servers[i].link);
 }
 
 static void watch_redis(const struct lock_play *p) {
@@ -60,7 +57,7 @@ static void watch_redis(const struct lock_play *p) {
 }
 
 static void start_redis(struct lock_play *p, const char *variant) {
-    add_server(p, redis_server_start_with_clock(p->stage, "redis"));
+    add_server(p, stage_start_redis_with_clock(p->stage, "redis"));
     cast_set_lock(&p->cast, "redis://127.0.0.1:%d%s", port_of(p, 0), variant);
 }
 
@@ -79,23 +76,23 @@ static void start_watchdog(struct lock_play *p) {
 static void start_redlock(struct lock_play *p) {
     static const char *const names[LIVE_SERVERS] = {"node-1", "node-2", "node-3"};
     for (int i = 0; i < LIVE_SERVERS; i++)
-        add_server(p, redis_server_start_with_clock(p->stage, names[i]));
+        add_server(p, stage_start_redis_with_clock(p->stage, names[i]));
     cast_set_lock(&p->cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", port_of(p, 0), port_of(p, 1),
                   port_of(p, 2));
 }
 
 static void start_sentinel(struct lock_play *p) {
-    struct server *master = redis_server_start(p->stage, "redis-1", NULL);
-    p->to_replica = link_start(p->stage, master->port);
-    p->replica = redis_server_start_replica(p->stage, "redis-2", link_port(p->to_replica), 0);
-    p->sentinel = sentinel_start(p->stage, "sentinel", master->port);
+    struct server *master = stage_start_redis(p->stage, "redis-1", NULL);
+    p->to_replica = stage_start_link(p->stage, master->port);
+    p->replica = stage_start_replica(p->stage, "redis-2", proxy_port(p->to_replica));
+    p->sentinel = stage_start_sentinel(p->stage, "sentinel", master->port);
     add_server(p, master);
     cast_set_lock(&p->cast, "redis://127.0.0.1:%d", port_of(p, 0));
 }
 
 static void start_etcd(struct lock_play *p) {
     struct server *member;
-    etcd_server_start(p->stage, "etcd", 1, &member);
+    stage_start_etcd(p->stage, "etcd", 1, &member);
     add_server(p, member);
     cast_set_lock(&p->cast, "etcd://127.0.0.1:%d", port_of(p, 0));
 }
@@ -106,7 +103,7 @@ static void watch_etcd(const struct lock_play *p) {
 }
 
 static void start_zookeeper(struct lock_play *p) {
-    add_server(p, zookeeper_server_start(p->stage, "zookeeper"));
+    add_server(p, stage_start_zookeeper(p->stage, "zookeeper"));
     cast_set_lock(&p->cast, "zookeeper://127.0.0.1:%d", port_of(p, 0));
 }
 
@@ -221,37 +218,38 @@ static const char *kill_master(struct lock_play *p) {
     struct server *master = p->servers[0].server;
     if (!p->sentinel)
         return "there is no other server that could become master";
-    link_cut(p->to_replica);
+    proxy_silence(p->to_replica);
     stage_pause(p->stage, UNREPLICATED_MS);
     stage_fault(p->stage, master->name, "killed before it has replicated the lock");
     server_kill(master);
-    sentinel_await_promotion(p->sentinel, master->port, p->replica);
-    link_move(p->servers[0].link, p->replica->port);
+    server_await_promotion(p->sentinel, master->port, p->replica);
+    proxy_point(p->servers[0].link, p->replica->port);
+    proxy_heal(p->servers[0].link);
     p->sentinel = NULL;
     return NULL;
 }
 
 static const char *inject_into_server(struct lock_play *p, int i, const struct live_lock *lock,
                                       enum run_fault fault) {
-    struct link *link = p->servers[i].link;
+    struct proxy *link = p->servers[i].link;
     struct server *server = p->servers[i].server;
     switch (fault) {
     case RUN_FAULT_CUT:
-        if (link_is_cut(link))
+        if (proxy_is_silent(link))
             return "it is cut off already";
-        link_cut(link);
+        proxy_silence(link);
         stage_fault(p->stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_HEAL:
-        if (!link_is_cut(link))
+        if (!proxy_is_silent(link))
             return "it is not cut off";
-        link_heal(link);
+        proxy_heal(link);
         stage_fault_over(p->stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_JUMP:
         if (!lock->clock)
             return "its clock cannot be moved";
-        redis_server_move_clock(server, JUMP_MS);
+        server_move_clock(server, JUMP_MS);
         return NULL;
     case RUN_FAULT_KILL_MASTER: return lock->master ? kill_master(p) : "this lock has no master to kill";
     default: return "this is for a client, not for a server";

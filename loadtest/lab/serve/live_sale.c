@@ -3,10 +3,8 @@
 #include <string.h>
 
 #include "loadtest/lab/serve/live.h"
-#include "loadtest/lab/stage/crowd.h"
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/redis_server.h"
-#include "loadtest/lab/stage/zookeeper_server.h"
+#include "loadtest/lab/stage/stage_sale.h"
+#include "loadtest/lab/stage/stage_servers.h"
 
 enum {
     TICK_MS = 100,
@@ -55,11 +53,11 @@ static void make_lock_url(char url[URL_SIZE], struct stage *stage, const struct 
     case LIVE_NO_LOCK: break;
     case LIVE_REDIS_LOCK: snprintf(url, URL_SIZE, "redis://127.0.0.1:%d", redis->port); break;
     case LIVE_ETCD_LOCK:
-        etcd_server_start(stage, "etcd", 1, &server);
+        stage_start_etcd(stage, "etcd", 1, &server);
         snprintf(url, URL_SIZE, "etcd://127.0.0.1:%d", server->port);
         break;
     case LIVE_ZOOKEEPER_LOCK:
-        server = zookeeper_server_start(stage, "zookeeper");
+        server = stage_start_zookeeper(stage, "zookeeper");
         snprintf(url, URL_SIZE, "zookeeper://127.0.0.1:%d", server->port);
         break;
     }
@@ -69,10 +67,10 @@ static void open_side(struct side *side, struct stage *stage, const struct live_
     char name[NAME_SIZE], url[URL_SIZE];
     *side = (struct side){.way = way};
     snprintf(name, sizeof name, "redis-%s", way->id);
-    struct server *redis = redis_server_start(stage, name, NULL);
+    struct server *redis = stage_start_redis(stage, name, NULL);
     make_lock_url(url, stage, way, redis);
     snprintf(name, sizeof name, "seckilld-%s", way->id);
-    side->service = seckilld_server_start(stage, name, redis->port, "--teaching", "--lock", url, NULL);
+    side->service = stage_start_seckilld(stage, name, redis->port, "--teaching", "--lock", url, NULL);
 }
 
 static void begin_side(struct side *side, const struct run_order *order) {
@@ -83,7 +81,7 @@ static void begin_side(struct side *side, const struct run_order *order) {
         .item = item, .connections = order->buyers, .users = USERS, .seconds = order->seconds};
     snprintf(terms, sizeof terms, "{\"stock\":%lld,\"strategy\":\"%s\"}", (long long)order->stock,
              side->way->strategy);
-    seckilld_server_put_item(side->service, item, terms);
+    server_put_item(side->service, item, terms);
     stage_record_stock(stage, item, order->stock, order->stock, 0);
     crowd_start(&side->crowd, side->service, &options);
 }
@@ -117,7 +115,7 @@ static void watch_side(struct side *side) {
     if (!crowd_read_progress(&side->crowd, &progress))
         return;
     record_progress(side, &progress);
-    if (seckilld_server_read_item(side->service, side->way->id, &stock))
+    if (server_read_item(side->service, side->way->id, &stock))
         stage_record_stock(stage, side->way->id, stock.stock, stock.available, stock.sold);
 }
 

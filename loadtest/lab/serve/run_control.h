@@ -1,6 +1,6 @@
 /* Run control: one run at a time. Threads of the HTTP server begin a run, inject a fault into it, or stop it.
- * The main thread takes the run and plays it, since processes must be started there (see stage/process.h).
- * Safe from all threads. */
+ * The main thread takes the run and plays it, since processes must be started there (see
+ * base/servers/proc.h). Safe from all threads. */
 #ifndef LOADTEST_LAB_SERVE_RUN_CONTROL_H
 #define LOADTEST_LAB_SERVE_RUN_CONTROL_H
 

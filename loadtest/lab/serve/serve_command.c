@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/flags.h"
+#include "base/servers/directory.h"
 #include "base/url_parts.h"
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/play.h"
 #include "loadtest/lab/serve/live.h"
 #include "loadtest/lab/serve/page_server.h"
-#include "loadtest/lab/stage/directory.h"
 
 static const char help[] =
     "seckill-lab serve: a page on which you break a lock, watch the sale oversell, and run the fix.\n"
@@ -134,7 +134,7 @@ static int serve_open(struct serve *s) {
         return command_fail(EXIT_USAGE, s->options.listen, "--listen must be HOST:PORT");
     if (!make_secrets(s))
         return command_fail(EXIT_FAILED, "seckill-lab", strerror(errno));
-    if (!directory_open(&s->directory))
+    if (!directory_open(&s->directory, "seckill-lab"))
         return command_fail(EXIT_FAILED, "a directory for the servers", strerror(errno));
     snprintf(s->events, sizeof s->events, "%s/runs", s->directory.path);
     if (mkdir(s->events, 0700) != 0 || !(s->control = run_control_open(s->events, s->session)) ||

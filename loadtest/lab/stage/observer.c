@@ -9,8 +9,8 @@
 #define THREADED /* which of its two libraries the header is for */
 #include <zookeeper/zookeeper.h>
 
-#include "loadtest/lab/stage/etcd_server.h"
-#include "loadtest/lab/stage/stock.h"
+#include "loadtest/lab/stage/shop_stock.h"
+#include "loadtest/lab/stage/stage_servers.h"
 #include "lock/libetcd/etcd.h"
 
 enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000, OWNER_SIZE = 64, PATH_SIZE = 160 };
@@ -20,7 +20,7 @@ struct observer {
     struct stage *stage;
     pthread_t thread;
     atomic_bool ending;
-    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_SERVER_URL_SIZE];
+    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_URL_SIZE];
     int port;
     /* Reads the owner, "" nobody. False: no answer. */
     bool (*read)(struct observer *observer, char owner[OWNER_SIZE]);
@@ -34,32 +34,32 @@ struct observer {
 
 /* ---- the loop ---- */
 
-static void record(struct observer *o, const char *owner) {
+static void observer_record(struct observer *o, const char *owner) {
     const char *name = owner[0] != '\0' ? client_of_owner(o->clients, owner) : "";
     if (o->any ? strcmp(owner, o->last) == 0 : owner[0] == '\0')
-        return; /* as before, or free from the start */
+        return; /* no change, or free from the start */
     o->any = true;
     snprintf(o->last, sizeof o->last, "%s", owner);
     stage_record(o->stage, &(struct event){.kind = EVENT_STORE_KEY,
                                            .who = o->server,
                                            .server = o->server,
                                            .key = o->key,
-                                           .owner = name != NULL ? name : owner});
+                                           .owner = name ? name : owner});
 }
 
-static void *observe(void *arg) {
+static void *observer_run(void *arg) {
     struct observer *o = arg;
     const struct timespec period = {.tv_nsec = PERIOD_MS * 1000000L};
     char owner[OWNER_SIZE];
     while (!atomic_load(&o->ending)) {
         if (o->read(o, owner))
-            record(o, owner);
+            observer_record(o, owner);
         nanosleep(&period, NULL);
     }
     return NULL;
 }
 
-static void end(void *part) {
+static void observer_end(void *part) {
     struct observer *o = part;
     atomic_store(&o->ending, true);
     pthread_join(o->thread, NULL);
@@ -67,10 +67,10 @@ static void end(void *part) {
     free(o);
 }
 
-static struct observer *prepare(struct clients *clients, const struct server *server, const char *name,
-                                const char *key) {
+static struct observer *observer_new(struct clients *clients, const struct server *server, const char *name,
+                                     const char *key) {
     struct observer *o = calloc(1, sizeof *o);
-    if (o == NULL)
+    if (!o)
         abort(); /* a scenario counts on it, and has no use for less */
     o->clients = clients;
     o->stage = server->stage;
@@ -80,9 +80,9 @@ static struct observer *prepare(struct clients *clients, const struct server *se
     return o;
 }
 
-static void begin(struct observer *o) {
-    if (pthread_create(&o->thread, NULL, observe, o) == 0) {
-        stage_add(o->stage, end, o);
+static void observer_begin(struct observer *o) {
+    if (pthread_create(&o->thread, NULL, observer_run, o) == 0) {
+        stage_add(o->stage, observer_end, o);
         return;
     }
     stage_fail(o->stage, "no thread to observe %s", o->server);
@@ -94,14 +94,14 @@ static void begin(struct observer *o) {
 
 static bool read_redis(struct observer *o, char owner[OWNER_SIZE]) {
     const struct timeval timeout = {.tv_usec = CALL_MS * 1000L};
-    if (o->redis == NULL || o->redis->err != 0) {
+    if (!o->redis || o->redis->err != 0) {
         redisFree(o->redis);
         o->redis = redisConnectWithTimeout("127.0.0.1", o->port, timeout);
-        if (o->redis == NULL || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
+        if (!o->redis || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
             return false;
     }
     redisReply *reply = redisCommand(o->redis, "GET lock:{%s}", o->key);
-    bool good = reply != NULL && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
+    bool good = reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
     if (good)
         snprintf(owner, OWNER_SIZE, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
     freeReplyObject(reply);
@@ -115,10 +115,10 @@ static void close_redis(struct observer *o) {
 void observer_watch_redis(struct clients *clients, const struct server *server, const char *key) {
     if (stage_failed(server->stage))
         return;
-    struct observer *o = prepare(clients, server, server->name, key);
+    struct observer *o = observer_new(clients, server, server->name, key);
     o->read = read_redis;
     o->close = close_redis;
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- etcd ---- */
@@ -137,9 +137,9 @@ static bool read_etcd(struct observer *o, char owner[OWNER_SIZE]) {
         return false;
     const struct etcd_kv *kv = reply->kv_count > 0 ? &reply->kvs[0] : NULL;
     owner[0] = '\0';
-    if (kv != NULL && kv->value.size > 0)
+    if (kv && kv->value.size > 0)
         snprintf(owner, OWNER_SIZE, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
-    else if (kv != NULL)
+    else if (kv)
         snprintf(owner, OWNER_SIZE, "lease %.*s", (int)(kv->key.size - strlen(o->path) - 1),
                  (const char *)kv->key.data + strlen(o->path) + 1);
     etcd_reply_free(reply);
@@ -155,7 +155,7 @@ void observer_watch_etcd(struct clients *clients, struct server *const members[]
     char error[ETCD_ERROR_SIZE] = "";
     if (stage_failed(members[0]->stage))
         return;
-    struct observer *o = prepare(clients, members[0], "etcd", key);
+    struct observer *o = observer_new(clients, members[0], "etcd", key);
     o->read = read_etcd;
     o->close = close_etcd;
     snprintf(o->path, sizeof o->path, "%s%s", prefix, key);
@@ -168,7 +168,7 @@ void observer_watch_etcd(struct clients *clients, struct server *const members[]
         free(o);
         return;
     }
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- ZooKeeper ---- */
@@ -186,11 +186,11 @@ static bool read_zookeeper(struct observer *o, char owner[OWNER_SIZE]) {
         return false;
     for (int i = 0; i < names.count; i++) {
         const char *sequence = strrchr(names.data[i], '-');
-        if (sequence != NULL && (lowest == NULL || strcmp(sequence, strrchr(lowest, '-')) < 0))
+        if (sequence && (!lowest || strcmp(sequence, strrchr(lowest, '-')) < 0))
             lowest = names.data[i];
     }
-    snprintf(owner, OWNER_SIZE, "%.*s", lowest != NULL ? (int)(strrchr(lowest, '-') - lowest) : 0,
-             lowest != NULL ? lowest : "");
+    snprintf(owner, OWNER_SIZE, "%.*s", lowest ? (int)(strrchr(lowest, '-') - lowest) : 0,
+             lowest ? lowest : "");
     deallocate_String_vector(&names);
     return true;
 }
@@ -202,19 +202,19 @@ static void close_zookeeper(struct observer *o) {
 void observer_watch_zookeeper(struct clients *clients, const struct server *server, const char *key) {
     if (stage_failed(server->stage))
         return;
-    struct observer *o = prepare(clients, server, server->name, key);
+    struct observer *o = observer_new(clients, server, server->name, key);
     o->read = read_zookeeper;
     o->close = close_zookeeper;
     snprintf(o->path, sizeof o->path, "/lock/%s", key);
     snprintf(o->address, sizeof o->address, "127.0.0.1:%d", server->port);
     o->zookeeper =
         zookeeper_init2(o->address, NULL, SESSION_MS, NULL, NULL, ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (o->zookeeper == NULL) {
+    if (!o->zookeeper) {
         stage_fail(o->stage, "cannot observe ZooKeeper");
         free(o);
         return;
     }
-    begin(o);
+    observer_begin(o);
 }
 
 /* ---- the stock ---- */
@@ -229,7 +229,7 @@ static void read_stock(const struct server *server, struct stock *stock, const c
 
 void observer_read_stock(const struct server *server, const char *item) {
     struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
-    if (stock != NULL)
+    if (stock)
         read_stock(server, stock, item);
     else
         stage_fail(server->stage, "%s cannot be reached", server->name);
@@ -238,7 +238,7 @@ void observer_read_stock(const struct server *server, const char *item) {
 
 void observer_fill_stock(const struct server *server, const char *item, int64_t units) {
     struct stock *stock = stage_failed(server->stage) ? NULL : stock_open(server->port);
-    if (stock == NULL || !stock_put(stock, item, units))
+    if (!stock || !stock_put(stock, item, units))
         stage_fail(server->stage, "%s does not take the stock of %s", server->name, item);
     else
         read_stock(server, stock, item);

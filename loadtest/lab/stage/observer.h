@@ -1,21 +1,21 @@
-/* Observers: ask a lock server, every few milliseconds, who has a key, and record each change. They see what
- * the store says, which may be something else than what a client believes. */
+/* An observer asks a lock server every few milliseconds who holds a key, and records each change: what the
+ * store says, which may differ from what a client believes. */
 #ifndef LOADTEST_LAB_STAGE_OBSERVER_H
 #define LOADTEST_LAB_STAGE_OBSERVER_H
 
-#include "loadtest/lab/stage/client.h"
+#include "loadtest/lab/stage/lab_client.h"
 
-/* Each begins one, which ends with the play, and is called after stage_begin(). A server that does not answer
- * says nothing. */
+/* Each starts an observer, which ends with the play. Call after stage_begin(). While a server does not
+ * answer, nothing is recorded. */
 void observer_watch_redis(struct clients *clients, const struct server *server, const char *key);
 void observer_watch_zookeeper(struct clients *clients, const struct server *server, const char *key);
-/* `prefix`: below which the oldest key has the lock: "lock/", or "lock-rpc/". */
+/* The oldest key below `prefix` holds the lock: "lock/", or "lock-rpc/". */
 void observer_watch_etcd(struct clients *clients, struct server *const members[], int count,
                          const char *prefix, const char *key);
 
-/* Reads the stock of an item and records it: the books as they are now. Blocks. */
+/* Reads the stock of an item and records it. Blocks. */
 void observer_read_stock(const struct server *server, const char *item);
-/* Fills the stock, and records it. */
+/* Sets the stock of an item to `units`, and records it. Blocks. */
 void observer_fill_stock(const struct server *server, const char *item, int64_t units);
 
 #endif

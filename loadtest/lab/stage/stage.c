@@ -1,17 +1,20 @@
 #include "loadtest/lab/stage/stage.h"
 
+#include <dirent.h>
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "loadtest/lab/stage/recorder.h"
+#include "loadtest/lab/stage/event_recorder.h"
 
 enum { PARTS = 128, FLUSH_MS = 10, PATIENCE_US = 2000 };
 
@@ -51,7 +54,7 @@ bool stage_failed(const struct stage *stage) {
 
 struct stage *stage_open(const struct stage_options *options) {
     struct stage *stage = calloc(1, sizeof *stage);
-    if (stage == NULL)
+    if (!stage)
         return NULL;
     stage->options = *options;
     stage->random = (uint64_t)options->seed;
@@ -59,7 +62,7 @@ struct stage *stage_open(const struct stage_options *options) {
     return stage;
 }
 
-static void *flush(void *arg) {
+static void *stage_flush(void *arg) {
     struct stage *stage = arg;
     const struct timespec pause = {.tv_nsec = FLUSH_MS * 1000000L};
     while (!atomic_load(&stage->ending)) {
@@ -70,7 +73,7 @@ static void *flush(void *arg) {
 }
 
 /* Also for a play whose set-up has failed: its events have a first line and a verdict. */
-static bool record(struct stage *stage) {
+static bool stage_start_recording(struct stage *stage) {
     const struct stage_options *o = &stage->options;
     const struct event_play play = {.scenario = o->scenario,
                                     .play = o->play,
@@ -79,13 +82,13 @@ static bool record(struct stage *stage) {
                                     .servers = stage->versions};
     stage->start_ns = clock_now_ns();
     stage->recorder = recorder_new(o->events, &play, stage->start_ns);
-    return stage->recorder != NULL;
+    return stage->recorder;
 }
 
 void stage_begin(struct stage *stage) {
     if (stage_failed(stage))
         return;
-    if (!record(stage) || pthread_create(&stage->flusher, NULL, flush, stage) != 0) {
+    if (!stage_start_recording(stage) || pthread_create(&stage->flusher, NULL, stage_flush, stage) != 0) {
         stage_fail(stage, "no memory to record events");
         recorder_free(stage->recorder);
         stage->recorder = NULL;
@@ -97,18 +100,45 @@ const char *stage_end(struct stage *stage) {
         stage->part_count--;
         stage->parts[stage->part_count].end(stage->parts[stage->part_count].part);
     }
-    if (stage->recorder != NULL) {
+    if (stage->recorder) {
         atomic_store(&stage->ending, true);
         pthread_join(stage->flusher, NULL);
         recorder_end(stage->recorder, NULL);
-    } else if (!record(stage)) {
+    } else if (!stage_start_recording(stage)) {
         stage_fail(stage, "no memory to record events");
     }
     return stage_failed(stage) ? stage->why : NULL;
 }
 
+static void stage_copy_log(const char *from, const char *to) {
+    char buffer[4096];
+    FILE *in = fopen(from, "re"), *out = in ? fopen(to, "we") : NULL;
+    for (size_t length; out && (length = fread(buffer, 1, sizeof buffer, in)) > 0;)
+        fwrite(buffer, 1, length, out);
+    if (out)
+        fclose(out);
+    if (in)
+        fclose(in);
+}
+
+void stage_copy_logs(const struct stage *stage, const char *to) {
+    DIR *directory = opendir(stage->options.directory);
+    mkdir(to, 0777);
+    for (const struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *end = strrchr(entry->d_name, '.');
+        char source[PATH_MAX], copy[PATH_MAX];
+        if (!end || strcmp(end, ".log") != 0)
+            continue;
+        snprintf(source, sizeof source, "%s/%s", stage->options.directory, entry->d_name);
+        snprintf(copy, sizeof copy, "%s/%s", to, entry->d_name);
+        stage_copy_log(source, copy);
+    }
+    if (directory)
+        closedir(directory);
+}
+
 bool stage_tell_verdict(struct stage *stage, const struct event *verdict) {
-    return stage->recorder != NULL && recorder_end(stage->recorder, verdict);
+    return stage->recorder && recorder_end(stage->recorder, verdict);
 }
 
 void stage_free(struct stage *stage) {
@@ -165,7 +195,7 @@ void *stage_ctx(const struct stage *stage) {
 /* ---- events ---- */
 
 void stage_record(struct stage *stage, const struct event *event) {
-    if (stage->recorder != NULL)
+    if (stage->recorder)
         recorder_add(stage->recorder, event);
 }
 
@@ -190,17 +220,18 @@ void stage_record_stock(struct stage *stage, const char *item, int64_t initial, 
                                             .sold = sold});
 }
 
-static void record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what) {
+static void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target,
+                               const char *what) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = kind, .who = "lab", .what = what, .target = target});
 }
 
 void stage_fault(struct stage *stage, const char *target, const char *what) {
-    record_fault(stage, EVENT_FAULT_START, target, what);
+    stage_record_fault(stage, EVENT_FAULT_START, target, what);
 }
 
 void stage_fault_over(struct stage *stage, const char *target, const char *what) {
-    record_fault(stage, EVENT_FAULT_END, target, what);
+    stage_record_fault(stage, EVENT_FAULT_END, target, what);
 }
 
 /* ---- for the parts ---- */

@@ -1,0 +1,75 @@
+/* A sale of a play: a seckilld, and a crowd that buys from it, which is seckill-load. All calls come from the
+ * main thread. */
+#ifndef LOADTEST_LAB_STAGE_STAGE_SALE_H
+#define LOADTEST_LAB_STAGE_STAGE_SALE_H
+
+#include "loadtest/lab/stage/stage_servers.h"
+
+/* ---- seckilld ---- */
+
+/* Of all admin calls in the lab. */
+#define SECKILLD_ADMIN_TOKEN "lab"
+
+/* On the Redis at `redis_port`, with these options; NULL at the end. */
+struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port, ...)
+    __attribute__((sentinel));
+/* Makes one request with the right to do everything; see seckilld_server_call(). `key`: its Idempotency-Key,
+ * or NULL. */
+int server_call(const struct server *server, const char *method, const char *path, const char *key,
+                const char *body, char *answer, size_t size);
+/* Makes an item; fails the stage if it is not made. */
+void server_put_item(const struct server *server, const char *item, const char *terms);
+
+struct seckilld_audit {
+    int64_t stock, available, sold;
+};
+/* The stock of an item, as the service counts it from the orders. False: there is no answer. */
+bool server_read_audit(const struct server *server, const char *item, struct seckilld_audit *audit);
+/* The same, as the item itself says. */
+bool server_read_item(const struct server *server, const char *item, struct seckilld_audit *audit);
+
+/* ---- the crowd: it tells its progress while it buys, and in the end what it was told ---- */
+
+struct crowd_options {
+    const char *item;
+    int64_t connections;
+    int64_t users;
+    int64_t requests; /* 0: as many as fit into `seconds` */
+    int64_t seconds;
+};
+
+struct crowd_progress {
+    double seconds; /* since its begin */
+    int64_t accepted, rejected, unknown;
+    int64_t p50_us, p99_us; /* of the answers since the line before */
+};
+
+struct crowd_result {
+    int64_t accepted;
+    double per_second, p99_ms;
+};
+
+struct crowd {
+    const struct server *service;
+    const char *item;
+    struct proc proc;
+    FILE *lines; /* of its progress; NULL: none was written yet */
+    char progress[SERVER_PATH_SIZE], json[SERVER_PATH_SIZE];
+};
+
+/* Fails the stage if it cannot be started. */
+void crowd_start(struct crowd *crowd, const struct server *service, const struct crowd_options *options);
+/* The newest progress; false: there is nothing new. */
+bool crowd_read_progress(struct crowd *crowd, struct crowd_progress *progress);
+/* Tells it to stop buying; it then counts what it was told. */
+void crowd_stop(const struct crowd *crowd);
+/* False while it buys or counts. */
+bool crowd_has_ended(struct crowd *crowd);
+/* Blocks until its end, and reads its result. False: there is none, and the stage has failed. */
+bool crowd_finish(struct crowd *crowd, struct crowd_result *result);
+/* Records what the crowd was told, under the new number `op`, and the stock as the service counts it from the
+ * orders. False: there is no audit, and the stage has failed. */
+bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
+                  struct seckilld_audit *audit);
+
+#endif
