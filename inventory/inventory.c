@@ -9,16 +9,12 @@
 #include "inventory/layers.h"
 #include "inventory/lock_epoch.h"
 #include "inventory/purchases/histories.h"
-#include "inventory/purchases/lost.h"
+#include "inventory/purchases/purchase.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/purchases/rest.h"
-#include "inventory/store/status.h"
-#include "inventory/transactions/audit_all.h"
-#include "inventory/transactions/disown.h"
-#include "inventory/transactions/epoch.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions/journal.h"
-#include "inventory/transactions/reconcile.h"
-#include "inventory/transactions/transaction.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { TICK_MS = 50 };
 

@@ -6,7 +6,7 @@
 #include "inventory/purchases/purchases.h"
 #include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
-#include "inventory/transactions/run.h"
+#include "inventory/transactions/transactions_internal.h"
 
 struct inventory {
     struct shared shared;

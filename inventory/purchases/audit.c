@@ -20,8 +20,8 @@
 #include "inventory/purchases/audit_judge.h"
 #include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/item_fields.h"
-#include "inventory/store/status.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 
 enum {
     PAGE = 500,

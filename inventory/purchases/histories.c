@@ -11,7 +11,7 @@
 #include "inventory/purchases/putback.h"
 #include "inventory/purchases/replicas.h"
 #include "inventory/purchases/rest.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 
 /* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
  *

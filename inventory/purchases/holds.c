@@ -6,8 +6,7 @@
 
 #include "due.lua.h"
 #include "inventory/purchases/due.h"
-#include "inventory/store/failpoint.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
 

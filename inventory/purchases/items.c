@@ -6,8 +6,8 @@
 #include "inventory/purchases/create.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/item_fields.h"
-#include "inventory/store/status.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "restock.lua.h"
 
 static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};

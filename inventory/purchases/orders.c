@@ -7,7 +7,7 @@
 #include "inventory/purchases/holds.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "settle.lua.h"
 
 const struct redis_script settle_script = {settle_lua, settle_lua_sha1};

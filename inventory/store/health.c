@@ -6,7 +6,6 @@
 
 #include "base/redis/info.h"
 #include "inventory/store/shared.h"
-#include "inventory/store/status.h"
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
 

@@ -1,5 +1,6 @@
-/* What all layers of an inventory share: its settings, its store and its metrics. inventory.c owns it; it
- * lives as long as the inventory, and belongs to its thread. */
+/* What all layers of an inventory share: its settings, its store and its metrics; what a reply of the store
+ * means; failpoints. inventory.c owns the state; it lives as long as the inventory, and belongs to its
+ * thread. */
 #ifndef INVENTORY_STORE_SHARED_H
 #define INVENTORY_STORE_SHARED_H
 
@@ -28,5 +29,30 @@ static inline const char *shared_events(const struct shared *shared) {
 static inline int64_t shared_now_ms(const struct shared *shared) {
     return clock_mono_ms(shared->config.clock);
 }
+
+/* ---- replies ---- */
+
+/* UNKNOWN: the reply was lost (`value` is NULL). UNAVAILABLE: the store refused; the error's text is kept.
+ * OK: anything else. */
+enum inventory_status store_status(struct shared *shared, const struct redis_value *value);
+
+/* The last reason why the store could not be used; "" if there was none. */
+const char *store_last_error(const struct shared *shared);
+
+/* Asks one of the store's masters that is there for its time. */
+void store_time_read(struct shared *shared, inventory_time_fn *fn, void *ctx);
+
+/* Asks the store what it can promise (health.c). */
+void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx);
+
+/* The reply to TIME in ms; 0 if it is something else. */
+int64_t store_time_ms(const struct redis_value *value);
+
+/* ---- failpoints: named places at which a test stops or ends the process ---- */
+
+void failpoint(const struct shared *shared, const char *name);
+/* The failpoint "WHEN NAME N", or "WHEN NAME" if `n` is negative. What was queued before is written first, so
+ * that a process that dies here has sent exactly that. */
+void failpoint_write(struct shared *shared, const char *when, const char *name, int n);
 
 #endif

@@ -14,11 +14,10 @@
 #include <string.h>
 
 #include "base/decimal.h"
-#include "inventory/model/terms.h"
 #include "inventory/purchases/due.h"
-#include "inventory/purchases/lost.h"
-#include "inventory/store/failpoint.h"
-#include "inventory/store/status.h"
+#include "inventory/purchases/purchase.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 #include "purchase.lua.h"
 

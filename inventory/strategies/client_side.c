@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/terms.h"
 #include "inventory/purchases/due.h"
-#include "inventory/purchases/lost.h"
-#include "inventory/store/item_fields.h"
-#include "inventory/store/status.h"
+#include "inventory/purchases/purchase.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/fenced.h"
 
 int64_t client_expires_ms(const struct client_read *read) {

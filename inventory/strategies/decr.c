@@ -4,7 +4,7 @@
  * are two steps, so a crash between them leaves units nowhere. And units that are about to be refunded are
  * missing meanwhile: somebody can be told "sold out" although units are left, even a buyer whose own key wins
  * them at that moment in another process. */
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 

@@ -5,9 +5,8 @@
 
 #include "fenced.lua.h"
 #include "inventory/model/fencing_token.h"
-#include "inventory/model/terms.h"
-#include "inventory/store/item_fields.h"
-#include "inventory/store/status.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
 
 static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};

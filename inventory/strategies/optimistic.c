@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 

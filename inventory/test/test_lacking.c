@@ -7,7 +7,7 @@
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions/lines.h"
-#include "inventory/transactions/transaction.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;
 static struct told told;

@@ -8,7 +8,7 @@
  * An order of a basket, or a move of a transfer, names its transaction. The journal must have that, with the
  * nonce from which the order's digest follows. It is asked after the item. So if it does not have it, the
  * order is read again: an attempt that was aborted meanwhile is no error. */
-#include "inventory/transactions/audit_all.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,8 @@
 #include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions/journal.h"
-#include "inventory/transactions/reconcile.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 

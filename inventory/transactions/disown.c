@@ -6,7 +6,7 @@
  *
  * The units of a transfer are taken back where they arrived, and only then given to the sender, so that none
  * is made. If they are sold by now, both attempts stand: that is told, and not tried again. */
-#include "inventory/transactions/disown.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,9 @@
 
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
-#include "inventory/transactions/transaction.h"
 
 enum { DISOWN_AT_ONCE = 16 };
 

@@ -6,12 +6,12 @@
  * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
  * tokens.
  */
-#include "inventory/transactions/epoch.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
 
 #include "epoch.lua.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions/journal.h"
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};

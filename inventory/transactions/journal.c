@@ -8,7 +8,7 @@
 #include "inventory/model/record.h"
 #include "inventory/purchases/holds.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "journal.lua.h"
 
 static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};

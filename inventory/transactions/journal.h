@@ -10,7 +10,7 @@
 #include "inventory/model/keys.h"
 #include "inventory/model/phases.h"
 #include "inventory/transactions.h"
-#include "inventory/transactions/run.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { JOURNAL_FIELD_SIZE = INVENTORY_DIGEST_SIZE + 2, JOURNAL_RECORD_SIZE = 2560 };
 

@@ -6,11 +6,9 @@
 
 #include "inventory/model/fencing_token.h"
 #include "inventory/model/record.h"
-#include "inventory/model/terms.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/failpoint.h"
-#include "inventory/store/item_fields.h"
-#include "inventory/store/status.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "line.lua.h"
 
 static const struct redis_script line_script = {line_lua, line_lua_sha1};

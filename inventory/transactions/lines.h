@@ -7,7 +7,7 @@
 
 #include "inventory/model/record.h"
 #include "inventory/transactions.h"
-#include "inventory/transactions/run.h"
+#include "inventory/transactions/transactions_internal.h"
 
 /* Fills in the parts of a run, which has room for one part a line. */
 void lines_make_parts(struct transaction_run *run);

@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "basket.lua.h"
-#include "inventory/model/terms.h"
-#include "inventory/store/failpoint.h"
-#include "inventory/store/status.h"
+#include "inventory/store/item_terms.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
-#include "inventory/transactions/transaction.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
 

@@ -5,7 +5,7 @@
  * journal said so. So an item that lacks it has lost it in a failover, and nothing is compared too early. Or
  * another process has undone it: it took a decision for none that was lost, and that its maker has put back.
  */
-#include "inventory/transactions/reconcile.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,9 @@
 #include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions/journal.h"
 #include "inventory/transactions/lines.h"
-#include "inventory/transactions/transaction.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };

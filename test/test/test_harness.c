@@ -193,7 +193,7 @@ static const char *write_evidence(const char *server, int lost) {
     proc_spawn(&proc, argv, NULL, harness_format("%s/evidence.log", harness_dir()));
     CHECK(proc_wait(&proc, 20000, &status));
     CHECK_INT(status, 0);
-    const char *show[] = {"sed", "-nE", "/^(\\| [no]|- )/{s/ [0-9a-z]+ \\|$//;p}", document, NULL};
+    const char *show[] = {"sed", "-nE", "/^(\\| [no]|- \\*\\*)/{s/ [0-9a-z]+ \\|$//;p}", document, NULL};
     proc_spawn(&proc, show, NULL, harness_format("%s/rows-%s%d", harness_dir(), server, lost));
     CHECK(proc_wait(&proc, 20000, &status));
     return proc_output(&proc);

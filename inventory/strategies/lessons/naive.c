@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "inventory/purchases/due.h"
-#include "inventory/store/failpoint.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
 #include "inventory/strategies/fenced.h"
 #include "inventory/strategies/strategies.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "inventory/model/record.h"
-#include "inventory/store/status.h"
+#include "inventory/store/shared.h"
 #include "inventory/transactions.h"
 #include "inventory/transactions/lines.h"
-#include "inventory/transactions/transaction.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static bool is_fenced(const struct transaction_run *run) {
     return run->transaction->locked && run->transactions->shared->config.fencing &&

@@ -1,6 +1,6 @@
-/* The hash of an item: its counters and terms. */
-#ifndef INVENTORY_STORE_ITEM_FIELDS_H
-#define INVENTORY_STORE_ITEM_FIELDS_H
+/* The hash of an item: its counters and the terms of its sale; and why the terms refuse. */
+#ifndef INVENTORY_STORE_ITEM_TERMS_H
+#define INVENTORY_STORE_ITEM_TERMS_H
 
 #include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
@@ -14,5 +14,10 @@ enum { ITEM_ARGC = 2 + ITEM_FIELDS };
 void item_command(const char *argv[ITEM_ARGC], const char *key);
 /* Reads the reply to an HMGET of item_fields; false if there is no such item. */
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
+
+/* OK, NOT_STARTED or ENDED; a bound of 0 is none. */
+enum inventory_status terms_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms);
+/* The status for a script's word that refuses a line; false: the word is unknown. */
+bool terms_refusal(const char *word, enum inventory_status *status);
 
 #endif
