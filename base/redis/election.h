@@ -1,12 +1,12 @@
 /* Which master do these answers of Sentinels name? Pure.
  *
  * - A Sentinel may not have heard of a failover yet. So all are asked at once, and the answer with the
- * highest config epoch counts: Sentinels count failovers by it.
- * - While one of them replaces the master (failover_in_progress, and it still names the old one), nobody is
- *   elected: the old master may be back, and take writes that its successor will not have.
- * - An answer that is older than what was heard before does not count: those who have heard of the failover
- *   may be cut off. It does count if all Sentinels say so, or if at least half of them have said so for
- *   REDIS_ELECTION_OLDER_MS: then they were made anew.
+ *   highest config epoch counts: Sentinels count failovers by it.
+ * - While one of them replaces the master (failover_in_progress, and it still names the old one), nobody
+ *   is elected: the old master may be back, and take writes that its successor will not have.
+ * - An answer that is older than what was heard before does not count: those who have heard of the
+ *   failover may be cut off. It does count if all Sentinels say so, or if at least half of them have said
+ *   so for REDIS_ELECTION_OLDER_MS: then they were made anew.
  *
  * That the elected server is a master is for the driver to check. */
 #ifndef BASE_REDIS_ELECTION_H

@@ -2,13 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hiredis.h>
+#include <hiredis/hiredis.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/redis/info.h"
 
 enum { PING_MS = 1000, WORDS_MAX = 16 };
 
@@ -68,16 +70,8 @@ char *redis_server_do(const struct redis_server *server, ...) {
 void redis_server_info(const struct redis_server *server, const char *field, char *value, size_t size) {
     const char *argv[] = {"INFO"};
     char *text = redis_server_command(server->port, PING_MS, 1, argv);
-    size_t length = strlen(field);
-    value[0] = '\0';
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, field, length) == 0 && line[length] == ':') {
-            line += length + 1;
-            snprintf(value, size, "%.*s", (int)strcspn(line, "\r\n"), line);
-            break;
-        }
-    }
+    if (!info_find(text, field, value, size))
+        value[0] = '\0';
     free(text);
 }
 

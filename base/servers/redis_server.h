@@ -34,8 +34,7 @@ const char *redis_server_restart(struct redis_server *server);
 const char *redis_server_await_sync(struct redis_server *replica);
 
 /* Runs one command on a connection of its own. Returns the reply as text, which the caller frees: `5`,
- * `text`, `(nil)`,
- * `[a b (nil)]`, `(error) NOSCRIPT …`, `(no reply)` if none came within `timeout_ms`. */
+ * `text`, `(nil)`, `[a b (nil)]`, `(error) NOSCRIPT …`, `(no reply)` if none came within `timeout_ms`. */
 char *redis_server_command(int port, int timeout_ms, int argc, const char **argv);
 /* The same for at most 16 words, NULL at the end, within REDIS_SERVER_COMMAND_MS. */
 char *redis_server_do(const struct redis_server *server, ...) __attribute__((sentinel));

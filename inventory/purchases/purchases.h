@@ -12,7 +12,7 @@ struct putback;
 struct purchases {
     struct shared *shared;
 
-    /* item_queue.c, purchase.c, lost.c */
+    /* item_queue.c, purchase.c */
     struct items items;
     STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
     struct purchase_queue again;          /* are to start anew */

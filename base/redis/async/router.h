@@ -1,18 +1,18 @@
 /* Sends calls to the Redis servers behind one URL: one server, the master that Sentinels name, or a Redis
  * Cluster.
  *
- * A call goes to the server that has its key. What an error means for it says redirect.h: in a cluster a call
- * is sent again, to another server or after a pause, until it is timeout_ms old. Then it gets the error that
- * it met last. A call is never sent twice unless a server said that it did not carry it out: one whose reply
- * was lost stays unknown.
+ * A call goes to the server that has its key. redirect.h says what an error means for it: in a cluster a
+ * call is sent again, to another server or after a pause, until it is timeout_ms old. Then it gets the
+ * error that it met last. A call is never sent twice unless a server said that it did not carry it out:
+ * one whose reply was lost stays unknown.
  *
- * Order: one server carries out the calls of one key in the order in which they were made. In a cluster that
- * holds only while no slot moves. A caller that needs order in a move sends one script, waits for the reply,
- * or takes a connection by router_connection(), which redirects nothing.
+ * Order: one server carries out the calls of one key in the order in which they were made. In a cluster
+ * that holds only while no slot moves. A caller that needs order in a move sends one script, waits for
+ * the reply, or takes a connection by router_connection(), which redirects nothing.
  *
- * The map of slots is read (CLUSTER SLOTS) upon MOVED, a broken connection, a call that no server could be
- * sent, and on request: one reading at a time, with a least age (backoff.h) and jitter. A MOVED is believed
- * at once, for its slot.
+ * The map of slots is read (CLUSTER SLOTS) upon MOVED, a broken connection, a call that no server could
+ * be sent, and on request: one reading at a time, with a least age (backoff.h) and jitter. A MOVED is
+ * believed at once, for its slot.
  *
  * Everything here belongs to the loop's thread. */
 #ifndef BASE_REDIS_ASYNC_ROUTER_H
