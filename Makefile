@@ -28,7 +28,7 @@ LAB        := $(filter-out %/main.o,$(call objects,loadtest/lab))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 # The harness brings the launcher of servers along: not all tests are linked with libinventory.a, which has it, too.
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test)) \
-              $(filter $(O)/base/servers/%,$(call objects,base)) $(O)/base/clock.o
+              $(filter $(O)/base/servers/%,$(call objects,base)) $(O)/base/clock.o $(O)/base/redis/info.o
 MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench $(BUILD)/seckill-lab
 # A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.
