@@ -1,11 +1,11 @@
 #include "base/redis/async/router.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/decimal.h"
 #include "base/metric.h"
 #include "base/redis/backoff.h"
 #include "base/redis/redirect.h"
@@ -165,8 +165,8 @@ static struct router_call *call_new(struct router *router, const struct redis_sc
 
 void router_run(struct router *router, const struct redis_script *script, int keys, int argc,
                 const char *argv[], redis_reply_fn *fn, void *ctx) {
-    char number[12];
-    snprintf(number, sizeof number, "%d", keys);
+    char number[DECIMAL_SIZE];
+    decimal_append(number, (uint64_t)keys);
     argv[0] = "EVALSHA";
     argv[1] = script->sha1;
     argv[2] = number;
