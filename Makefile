@@ -55,8 +55,9 @@ FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 # lock/bench is one program, build/lock-bench.
 BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(MODULES))))))
 
-# Text that programs carry with them: X.lua becomes X_lua in X.lua.h.
-TEXTS      := $(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua)) $(wildcard service/*/*.json loadtest/lab/page/*)
+# Text that programs carry with them: X.lua becomes X_lua in X.lua.h. Scripts that move stock begin with stock.lua.
+STOCK_SCRIPTS := restock settle putback purchase fenced basket line
+TEXTS      := $(filter-out %/stock.lua,$(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua))) $(wildcard service/*/*.json loadtest/lab/page/*)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
 # A header whose text is gone must not satisfy an include any more.
 stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
@@ -331,6 +332,8 @@ $(BUILD)/gen/etcd.pb-c.h: $(BUILD)/gen/etcd.pb-c.c ;
 $(O)/gen/%.o: $(BUILD)/gen/%.c
 	@mkdir -p $(@D) && echo '  CC $<' && $(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
-$(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && echo '  EMBED $<' && base/embed.sh $< $(subst .,_,$*) > $@
+$(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(STOCK_SCRIPTS))): STOCK := inventory/store/stock.lua
+$(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(STOCK_SCRIPTS))): inventory/store/stock.lua
+$(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && echo '  EMBED $<' && base/embed.sh $(subst .,_,$*) $(STOCK) $< > $@
 
 -include $(patsubst %.c,$(O)/%.d,$(SOURCES))

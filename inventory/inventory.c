@@ -198,10 +198,10 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     metric_add(&shared->metrics->waiting, 1);
     if (waiting >= (uint64_t)shared->config.queue_max) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
-    } else if (!router_is_up(shared->store, purchase->item)) { /* it is the tag of its keys */
-        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else if (!(purchase->in = items_take(&inventory->purchases.items, purchase->item))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
+    } else if (!router_is_up(shared->store, purchase->in->keys.item)) {
+        purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else {
         strategy_start(purchase);
     }

@@ -218,6 +218,16 @@ long long journal_count(const struct redis_server *redis); /* how many there are
 /* As if there had been grants of this lock epoch. */
 void journal_set_epoch(const struct redis_server *redis, const char *epoch);
 
+/* ---- items of an inventory, see inventory/model/keys.h ---- */
+
+/* The key of ITEM, or of ITEM:WHAT. */
+const char *stock_key(const char *item);
+/* How many orders the item has. */
+long long stock_orders(const struct redis_server *redis, const char *item);
+/* The units with which it was created; adds some to them, as nobody may. */
+long long stock_initial(const struct redis_server *redis, const char *item);
+void stock_add_initial(const struct redis_server *redis, const char *item, int change);
+
 /* ---- ZooKeeper ---- */
 
 /* A private server with a tick of 200 ms, alone, or one of at most three. All that start one wait until it

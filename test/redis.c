@@ -389,3 +389,32 @@ void journal_set_epoch(const struct redis_server *redis, const char *epoch) {
     for (int part = 0; part < JOURNAL_PARTS; part++)
         redis_command(redis, "SET", harness_format("seckill:{baskets:%d}:epoch", part), epoch, NULL);
 }
+
+/* ---- items of an inventory ---- */
+
+/* Hashes by itself: that a name stays in its part is what tests rely on. */
+const char *stock_key(const char *item) {
+    uint32_t hash = 2166136261U;
+    for (const char *at = item; *at && *at != ':'; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619U;
+    return harness_format("seckill:{%u}:%s", hash % 64, item);
+}
+
+long long stock_orders(const struct redis_server *redis, const char *item) {
+    static const char count[] = "local n = 0\n"
+                                "for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do\n"
+                                "  if #field == 22 and not string.find(field, '^[@+]') then n = n + 1 end\n"
+                                "end\n"
+                                "return n\n";
+    return redis_integer(redis, "EVAL", count, "1", stock_key(item), NULL);
+}
+
+long long stock_initial(const struct redis_server *redis, const char *item) {
+    return strtoll(redis_command(redis, "HGET", stock_key(item), "terms", NULL), NULL, 10);
+}
+
+void stock_add_initial(const struct redis_server *redis, const char *item, int change) {
+    const char *terms = redis_command(redis, "HGET", stock_key(item), "terms", NULL);
+    const char *changed = harness_format("%lld%s", stock_initial(redis, item) + change, strchr(terms, ' '));
+    CHECK_INT(redis_integer(redis, "HSET", stock_key(item), "terms", changed, NULL), 0);
+}

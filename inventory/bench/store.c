@@ -10,7 +10,7 @@
 #include "base/histogram.h"
 #include "purchase.lua.h"
 
-enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, KEYS = 4, HEAD = 3 /* arguments before those of the items */ };
+enum { BATCH_MAX = 256, IN_FLIGHT_MAX = 16, HEAD = 3 /* arguments before those of the items */ };
 
 static void fail(const char *what) {
     fprintf(stderr, "bench-store: %s\n", what);
@@ -19,11 +19,10 @@ static void fail(const char *what) {
 
 static void create_items(redisContext *redis, int items) {
     for (int i = 0; i < items; i++) {
-        redisReply *reply = redisCommand(
-            redis,
-            "HSET seckill:{bench%d}:item available 1000000000 sold 0 terms %s held 0 limit 5 starts 0 ends 0 "
-            "hold 0 strategy batch initial 1000000000 restocked 0 returned 0",
-            i, "5 0 0 0 batch");
+        redisReply *reply = redisCommand(redis,
+                                         "HSET seckill:{bench}:%d terms %s available 1000000000 held 0 sold "
+                                         "0 shortage 0 restocked 0 returned 0",
+                                         i, "1000000000 5 0 0 0 batch");
         if (!reply || reply->type == REDIS_REPLY_ERROR)
             fail("cannot create an item");
         freeReplyObject(reply);
@@ -43,30 +42,26 @@ static const char *print(char (**texts)[64], const char *format, ...) {
 
 /* Appends one call: `batch` new buyers, of as many different items as there are. */
 static void append_call(redisContext *redis, const char *sha, int items, int batch, long *serial) {
-    static char room[2 + (KEYS + 3) * BATCH_MAX][64];
-    static const char *const names[KEYS] = {"item", "orders", "users", "holds"};
+    static char room[1 + (1 + 1 + 2) * BATCH_MAX][64];
     char(*texts)[64] = room;
     int in_call = items < batch ? items : batch, argc = 0;
-    const char *argv[3 + HEAD + (KEYS + 4) * BATCH_MAX];
+    const char *argv[3 + HEAD + (1 + 1 + 2) * BATCH_MAX];
     argv[argc++] = "EVALSHA";
     argv[argc++] = sha;
-    argv[argc++] = print(&texts, "%d", KEYS * in_call);
-    for (int i = 0; i < in_call; i++) {
-        for (int k = 0; k < KEYS; k++)
-            argv[argc++] = print(&texts, "seckill:{bench%ld}:%s", (*serial + i) % items, names[k]);
-    }
-    argv[argc++] = print(&texts, "%d", KEYS);
+    argv[argc++] = print(&texts, "%d", in_call);
+    for (int i = 0; i < in_call; i++)
+        argv[argc++] = print(&texts, "seckill:{bench}:%ld", (*serial + i) % items);
     argv[argc++] = "batch";
-    argv[argc++] = "0";
+    argv[argc++] = "off";
+    argv[argc++] = "ones";
     for (int i = 0; i < in_call; i++) {
         int n = batch / in_call + (i < batch % in_call);
         argv[argc++] = print(&texts, "%d", n);
         for (int k = 0; k < n; k++) {
             argv[argc + k] = print(&texts, "%022ld", *serial);
             argv[argc + n + k] = print(&texts, "u%ld", (*serial)++);
-            argv[argc + 2 * n + k] = "1";
         }
-        argc += 3 * n;
+        argc += 2 * n;
     }
     if (redisAppendCommandArgv(redis, argc, argv, NULL) != REDIS_OK)
         fail("out of memory");

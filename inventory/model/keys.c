@@ -1,28 +1,49 @@
 #include "inventory/model/keys.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* FNV-1a: the same in all processes. */
-unsigned key_part(const char *name) {
+static uint32_t hash_of(const char *name) {
     uint32_t hash = 2166136261U;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619U;
-    return hash % KEY_PARTS;
+    return hash;
+}
+
+unsigned item_part(const char *item) {
+    return hash_of(item) % ITEM_PARTS;
+}
+
+unsigned key_part(const char *name) {
+    return hash_of(name) % KEY_PARTS;
 }
 
 void sale_keys_make(struct sale_keys *keys, const char *item) {
-    snprintf(keys->item, SALE_KEY_SIZE, "seckill:{%s}:item", item);
-    snprintf(keys->orders, SALE_KEY_SIZE, "seckill:{%s}:orders", item);
-    snprintf(keys->users, SALE_KEY_SIZE, "seckill:{%s}:users", item);
-    snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%s}:holds", item);
-    snprintf(keys->events, SALE_KEY_SIZE, "seckill:{%s}:ledger", item);
-    snprintf(keys->restocks, SALE_KEY_SIZE, "seckill:{%s}:restocks", item);
-    snprintf(keys->shortage, SALE_KEY_SIZE, "seckill:{%s}:shortage", item);
-    snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%s}:token", item);
+    keys->part = item_part(item);
+    snprintf(keys->item, SALE_KEY_SIZE, "seckill:{%u}:%s", keys->part, item);
+    snprintf(keys->holds, SALE_KEY_SIZE, "seckill:{%u}:%s:holds", keys->part, item);
+    snprintf(keys->events, SALE_KEY_SIZE, "seckill:{%u}:%s:events", keys->part, item);
+    snprintf(keys->shortage, SALE_KEY_SIZE, "seckill:{%u}:%s:shortage", keys->part, item);
+    snprintf(keys->token, SALE_KEY_SIZE, "seckill:{%u}:%s:token", keys->part, item);
+    due_key_make(keys->due, keys->part);
 }
 
 void due_key_make(char key[DUE_KEY_SIZE], unsigned part) {
-    snprintf(key, DUE_KEY_SIZE, "seckill:{due:%u}", part);
+    snprintf(key, DUE_KEY_SIZE, "seckill:due:{%u}", part);
+}
+
+const char *item_of_key(const char *key) {
+    const char *item = strstr(key, "}:");
+    struct sale_keys keys;
+    if (!item || !inventory_name_valid(item + 2, strlen(item + 2)))
+        return NULL;
+    sale_keys_make(&keys, item + 2);
+    return strcmp(keys.item, key) == 0 ? item + 2 : NULL;
+}
+
+void move_field_make(char field[FIELD_SIZE], const char *digest) {
+    snprintf(field, FIELD_SIZE, MOVE_FIELD "%s", digest);
 }
 
 void journal_keys_make(struct journal_keys *keys, unsigned part) {

@@ -1,29 +1,39 @@
-/* Keys in the store. Those of an item share a hash tag, so that one script reaches them on Redis Cluster. */
+/* The keys in the store. An item belongs to one of ITEM_PARTS parts, by its name; all keys of a part share a
+ * hash tag, so that on Redis Cluster one script reaches several items. stock.lua tells what is under them. */
 #ifndef INVENTORY_MODEL_KEYS_H
 #define INVENTORY_MODEL_KEYS_H
 
 #include "inventory/inventory.h"
 
-/* Keys that belong to no item are spread over so many slots. The number must not change: it decides in which
- * of them a name is. */
-enum { KEY_PARTS = 8 };
+/* Neither number must change: they decide in which part a name is. */
+enum { ITEM_PARTS = 64, KEY_PARTS = 8 };
 
+unsigned item_part(const char *item);
+/* Of a transaction: keys that belong to no item are spread over KEY_PARTS slots. */
 unsigned key_part(const char *name);
 
-enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24 };
+enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24, DUE_KEY_SIZE = 24, FIELD_SIZE = INVENTORY_DIGEST_SIZE + 1 };
 
 struct sale_keys {
-    char item[SALE_KEY_SIZE];     /* hash: the counters and the terms of the sale */
-    char orders[SALE_KEY_SIZE];   /* hash: digest -> record */
-    char users[SALE_KEY_SIZE];    /* hash: user -> units, if the item has a limit */
+    unsigned part;
+    char item[SALE_KEY_SIZE];     /* hash: all of the item */
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
+    char due[DUE_KEY_SIZE];       /* sorted set: the keys of the part's items by their next expiry */
     char events[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
-    char restocks[SALE_KEY_SIZE]; /* hash: digest -> the answer */
     char shortage[SALE_KEY_SIZE]; /* hash: digest -> record of an order that does not fit; see putback.lua */
     char token[SALE_KEY_SIZE];    /* the newest fencing token seen */
 };
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
+/* `keys->due` of a part. */
+void due_key_make(char key[DUE_KEY_SIZE], unsigned part);
+/* The name in an item's key; NULL: it is none. */
+const char *item_of_key(const char *key);
+
+/* Fields of an item: what its user has, and what a restock or a transfer did. */
+#define USER_FIELD "@"
+#define MOVE_FIELD "+"
+void move_field_make(char field[FIELD_SIZE], const char *digest);
 
 /* A part of the journal of transactions, of KEY_PARTS; see journal.lua. */
 struct journal_keys {
@@ -31,10 +41,5 @@ struct journal_keys {
 };
 
 void journal_keys_make(struct journal_keys *keys, unsigned part);
-
-/* A part of the index of due times, of KEY_PARTS; see due.h. */
-enum { DUE_KEY_SIZE = 24 };
-
-void due_key_make(char key[DUE_KEY_SIZE], unsigned part);
 
 #endif

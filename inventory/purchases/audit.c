@@ -1,8 +1,8 @@
 /* Audits: the books of an item, counted from its orders. This is not a script on purpose: the code that
  * counts shares nothing with the code that sells.
  *
- * The counters are read at one moment, then the orders and the users in pages (HSCAN), then the counters once
- * more; audit_judge.c says what must agree. A page keeps Redis busy for less than a millisecond, and a pause
+ * The counters are read at one moment, then the whole item in pages (HSCAN), then the counters once more;
+ * audit_judge.c says what must agree. A page keeps Redis busy for less than a millisecond, and a pause
  * follows: a purchase may wait for one page, never for all. Audits take turns of one page, so that a small
  * item does not wait for a large one. They have connections of their own, so that no purchase is lost if one
  * breaks. An item that moves to another server of a cluster is read from the beginning: a cursor of HSCAN
@@ -11,14 +11,13 @@
  * HSCAN returns each field that is there all the time at least once. Here it returns it exactly once: the
  * cursor counts the buckets of the hash table with their bits in reverse order, so if the table doubles, both
  * halves of a bucket were returned, or neither. Only a table that shrinks can return a bucket twice. Redis
- * shrinks it when fields are deleted, and nothing here deletes an order or a user. A small hash has no table
- * and is returned in one page. The audit still compares the number of records with HLEN. */
+ * shrinks it when fields are deleted, and nothing here deletes a field of an item. A small hash has no table
+ * and is returned in one page. The audit still compares the number of fields with HLEN. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "inventory/purchases/audit_judge.h"
-#include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
@@ -33,7 +32,7 @@ enum {
 };
 
 /* The parts of a reply, by place. */
-enum { AT_ITEM, AT_RETURNED, AT_RECORDS, AT_HOLDS, AT_ORDERS, AT_USERS };
+enum { AT_ITEM, AT_RETURNED, AT_FIELDS, AT_HOLDS, AT_PAGE };
 
 struct waiter {
     STAILQ_ENTRY(waiter) next;
@@ -41,29 +40,26 @@ struct waiter {
     void *ctx;
 };
 
-enum stage { STAGE_QUEUED, STAGE_FIRST, STAGE_ORDERS, STAGE_USERS, STAGE_LAST, STAGE_DONE };
+enum stage { STAGE_QUEUED, STAGE_FIRST, STAGE_PAGES, STAGE_LAST, STAGE_DONE };
 
 struct audit_run {
     STAILQ_ENTRY(audit_run) next;
     STAILQ_HEAD(waiters, waiter) waiters;
     enum stage stage;
     int64_t asked_ns;
-    size_t read;         /* records in the last reply */
+    size_t read;         /* fields in the last reply */
     struct redis *redis; /* the server that is read; NULL at the beginning */
     bool moved;          /* the item is on another server now, or on its way there, */
     int moves;           /* for the so many-th time */
     char name[INVENTORY_NAME_MAX + 1];
     struct sale_keys keys;
-    char orders_cursor[CURSOR_SIZE], users_cursor[CURSOR_SIZE];
+    char cursor[CURSOR_SIZE];
     struct audit_count count;
 };
 
 /* ---- the end ---- */
 
-/* An item with holds is entered in the index of due times, if that was lost. */
-static void answer(struct purchases *purchases, struct audit_run *run, enum inventory_status status) {
-    if (status == INVENTORY_OK && run->count.audit.item.held > 0)
-        due_mend(purchases->shared->store, run->name);
+static void audit_answer(struct purchases *purchases, struct audit_run *run, enum inventory_status status) {
     for (struct waiter *waiter; (waiter = STAILQ_FIRST(&run->waiters));) {
         STAILQ_REMOVE_HEAD(&run->waiters, next);
         purchases->audits.waiting--;
@@ -74,7 +70,7 @@ static void answer(struct purchases *purchases, struct audit_run *run, enum inve
 }
 
 /* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
-static void abandon(struct purchases *purchases) {
+static void audit_abandon(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
     struct router *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
@@ -85,91 +81,87 @@ static void abandon(struct purchases *purchases) {
     router_close(store);
     for (struct audit_run *run; (run = STAILQ_FIRST(&runs));) {
         STAILQ_REMOVE_HEAD(&runs, next);
-        answer(purchases, run, INVENTORY_UNAVAILABLE);
+        audit_answer(purchases, run, INVENTORY_UNAVAILABLE);
     }
 }
 
 /* ---- calls ---- */
 
-static void on_reply(void *ctx, const struct redis_value *value);
+static void audit_on_reply(void *ctx, const struct redis_value *value);
 
 /* Whether this error means that the item must be read from the beginning. */
 static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
     run->moved |= router_note(audits->store, run->redis, error) != ROUTER_STAYS;
 }
 
-static void ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
-                     void *ctx) {
+static void audit_ask_page(struct redis *redis, const char *key, const char *cursor, redis_reply_fn *fn,
+                           void *ctx) {
     redis_callf(redis, fn, ctx, "HSCAN %s %s COUNT %d", key, cursor, PAGE);
 }
 
 /* The transaction reads one slot: if the first command is refused, so is EXEC. */
-static void on_queued(void *ctx, const struct redis_value *value) {
+static void audit_on_queued(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     struct audits *audits = &purchases->audits;
     if (audits->running && value && redis_value_type(value) == REDIS_ERROR)
         note_move(audits, STAILQ_FIRST(&audits->runs), value);
 }
 
-/* Reads the counters at one moment. The first pages come with them, so that a small item is read in one step.
+/* Reads the counters at one moment. The first page comes with them, so that a small item is read in one step.
  */
-static void ask_moment(struct purchases *purchases, struct redis *redis, const struct sale_keys *keys,
-                       bool pages) {
+static void audit_ask_moment(struct purchases *purchases, struct redis *redis, const struct sale_keys *keys,
+                             bool page) {
     const char *argv[ITEM_ARGC];
     item_command(argv, keys->item);
     redis_callf(redis, NULL, NULL, "MULTI");
-    redis_call(redis, on_queued, purchases, ITEM_ARGC, argv);
+    redis_call(redis, audit_on_queued, purchases, ITEM_ARGC, argv);
     redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
-    redis_callf(redis, NULL, NULL, "HLEN %s", keys->orders);
+    redis_callf(redis, NULL, NULL, "HLEN %s", keys->item);
     redis_callf(redis, NULL, NULL, "ZCOUNT %s -inf (+inf", keys->holds);
-    if (pages) {
-        ask_page(redis, keys->orders, "0", NULL, NULL);
-        ask_page(redis, keys->users, "0", NULL, NULL);
-    }
-    redis_callf(redis, on_reply, purchases, "EXEC");
+    if (page)
+        audit_ask_page(redis, keys->item, "0", NULL, NULL);
+    redis_callf(redis, audit_on_reply, purchases, "EXEC");
 }
 
-static void begin(struct audit_run *run) {
+static void audit_begin(struct audit_run *run) {
     run->stage = STAGE_QUEUED;
     run->redis = NULL;
     run->moved = false;
     audit_count_init(&run->count);
 }
 
-static void ask(struct purchases *purchases) {
+static void audit_ask(struct purchases *purchases) {
     struct audit_run *run = STAILQ_FIRST(&purchases->audits.runs);
     struct redis *redis = router_connection(purchases->audits.store, run->keys.item);
     if (redis != run->redis)
-        begin(run);
+        audit_begin(run);
     if (run->stage == STAGE_QUEUED)
         run->stage = STAGE_FIRST;
     run->redis = redis;
     if (!redis) {
-        on_reply(purchases, redis_unsent);
+        audit_on_reply(purchases, redis_unsent);
         return;
     }
     run->asked_ns = clock_mono_ns(purchases->shared->config.clock);
-    if (run->stage == STAGE_ORDERS)
-        ask_page(redis, run->keys.orders, run->orders_cursor, on_reply, purchases);
-    else if (run->stage == STAGE_USERS)
-        ask_page(redis, run->keys.users, run->users_cursor, on_reply, purchases);
+    if (run->stage == STAGE_PAGES)
+        audit_ask_page(redis, run->keys.item, run->cursor, audit_on_reply, purchases);
     else
-        ask_moment(purchases, redis, &run->keys, run->stage == STAGE_FIRST);
+        audit_ask_moment(purchases, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
-/* If its server is not connected yet, on_state() or the next tick goes on. */
-static void start(struct purchases *purchases);
+/* If its server is not connected yet, audit_on_state() or the next tick goes on. */
+static void audit_start(struct purchases *purchases);
 
-static void on_pause(uv_timer_t *timer) {
+static void audit_on_pause(uv_timer_t *timer) {
     struct purchases *purchases = timer->data;
     purchases->audits.running = false;
-    start(purchases);
+    audit_start(purchases);
 }
 
 /* ---- replies ---- */
 
-static enum inventory_status read_moment(struct audit_moment *moment, const char *name,
-                                         const struct redis_value *value) {
+static enum inventory_status audit_read_moment(struct audit_moment *moment, const char *name,
+                                               const struct redis_value *value) {
     for (size_t i = 0; i < redis_value_count(value); i++) {
         if (redis_value_type(redis_value_at(value, i)) == REDIS_ERROR)
             return INVENTORY_UNAVAILABLE;
@@ -179,56 +171,45 @@ static enum inventory_status read_moment(struct audit_moment *moment, const char
     if (!item_read(&moment->item, name, redis_value_at(value, AT_ITEM)))
         return INVENTORY_UNKNOWN_ITEM;
     moment->returned = redis_value_integer(redis_value_at(value, AT_RETURNED), 0);
-    moment->records = redis_value_integer(redis_value_at(value, AT_RECORDS), 0);
+    moment->fields = redis_value_integer(redis_value_at(value, AT_FIELDS), 0);
     moment->holds = redis_value_integer(redis_value_at(value, AT_HOLDS), 0);
     return INVENTORY_OK;
 }
 
 /* False: it is not a page. */
-static bool read_page(struct audit_run *run, char cursor[CURSOR_SIZE], const struct redis_value *value,
-                      void (*read)(struct audit_count *count, const struct redis_value *page)) {
+static bool audit_read_page(struct audit_run *run, const struct redis_value *value) {
     const char *next = redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!next)
         return false;
-    snprintf(cursor, CURSOR_SIZE, "%s", next);
-    read(&run->count, redis_value_at(value, 1));
+    snprintf(run->cursor, CURSOR_SIZE, "%s", next);
+    audit_count_page(&run->count, redis_value_at(value, 1));
     run->read += redis_value_count(redis_value_at(value, 1)) / 2;
     return true;
 }
 
-static bool is_read(const char *cursor) {
-    return strcmp(cursor, "0") == 0;
-}
-
-static enum inventory_status read_first(struct audit_run *run, const struct redis_value *value) {
+static enum inventory_status audit_read_first(struct audit_run *run, const struct redis_value *value) {
     struct audit_count *count = &run->count;
-    enum inventory_status status = read_moment(&count->first, run->name, value);
+    enum inventory_status status = audit_read_moment(&count->first, run->name, value);
     if (status != INVENTORY_OK)
         return status;
-    if (redis_value_count(value) <= AT_USERS ||
-        !read_page(run, run->orders_cursor, redis_value_at(value, AT_ORDERS), audit_count_orders) ||
-        !read_page(run, run->users_cursor, redis_value_at(value, AT_USERS), audit_count_users))
+    if (redis_value_count(value) <= AT_PAGE || !audit_read_page(run, redis_value_at(value, AT_PAGE)))
         return INVENTORY_UNAVAILABLE;
     count->last = count->first; /* if there is nothing more to read */
     return INVENTORY_OK;
 }
 
-static enum inventory_status read_reply(struct audit_run *run, const struct redis_value *value) {
+static enum inventory_status audit_read_reply(struct audit_run *run, const struct redis_value *value) {
     run->read = 0;
     if (run->stage == STAGE_FIRST)
-        return read_first(run, value);
+        return audit_read_first(run, value);
     if (run->stage == STAGE_LAST)
-        return read_moment(&run->count.last, run->name, value);
-    bool good = run->stage == STAGE_ORDERS ? read_page(run, run->orders_cursor, value, audit_count_orders)
-                                           : read_page(run, run->users_cursor, value, audit_count_users);
-    return good ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
+        return audit_read_moment(&run->count.last, run->name, value);
+    return audit_read_page(run, value) ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
 static enum stage next_stage(const struct audit_run *run) {
-    if (!is_read(run->orders_cursor))
-        return STAGE_ORDERS;
-    if (!is_read(run->users_cursor))
-        return STAGE_USERS;
+    if (strcmp(run->cursor, "0") != 0)
+        return STAGE_PAGES;
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
@@ -255,27 +236,27 @@ static void take_in(struct audits *audits) {
     free(same);
 }
 
-static void on_reply(void *ctx, const struct redis_value *value) {
+static void audit_on_reply(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     struct audits *audits = &purchases->audits;
     if (!audits->running) /* it was ended */
         return;
     if (!value || value == redis_unsent) {
-        abandon(purchases);
+        audit_abandon(purchases);
         return;
     }
     struct audit_run *run = STAILQ_FIRST(&audits->runs);
     if (redis_value_type(value) == REDIS_ERROR)
         note_move(audits, run, value);
     if (run->moved && ++run->moves <= MOVES_MOST) {
-        begin(run);
-        uv_timer_start(&audits->pause, on_pause, MOVED_PAUSE_MS, 0);
+        audit_begin(run);
+        uv_timer_start(&audits->pause, audit_on_pause, MOVED_PAUSE_MS, 0);
         return;
     }
     int64_t took_ns = clock_mono_ns(purchases->shared->config.clock) - run->asked_ns;
     enum inventory_status status = store_status(purchases->shared, value);
     if (status == INVENTORY_OK)
-        status = read_reply(run, value);
+        status = audit_read_reply(run, value);
     if (status == INVENTORY_OK) {
         bool began = run->stage == STAGE_FIRST;
         run->stage = next_stage(run);
@@ -287,39 +268,39 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     uint64_t pause = pause_ms(audits, run, took_ns);
     STAILQ_REMOVE_HEAD(&audits->runs, next);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
-        answer(purchases, run, status);
+        audit_answer(purchases, run, status);
     else
         STAILQ_INSERT_TAIL(&audits->runs, run, next);
     audits->running = !STAILQ_EMPTY(&audits->runs);
     if (audits->running)
-        uv_timer_start(&audits->pause, on_pause, pause, 0);
+        uv_timer_start(&audits->pause, audit_on_pause, pause, 0);
 }
 
 /* ---- the queue ---- */
 
 /* An audit does not go on over another connection, which may lead to another server. */
-static void on_state(void *ctx, bool up) {
+static void audit_on_state(void *ctx, bool up) {
     struct purchases *purchases = ctx;
     if (up)
-        start(purchases);
+        audit_start(purchases);
     else if (purchases->audits.running)
-        abandon(purchases);
+        audit_abandon(purchases);
 }
 
-static void start(struct purchases *purchases) {
+static void audit_start(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
     if (audits->running || STAILQ_EMPTY(&audits->runs))
         return;
     if (!audits->store) {
         audits->asked_ms = shared_now_ms(purchases->shared);
-        audits->store = router_open_another(purchases->shared->store, on_state, purchases);
+        audits->store = router_open_another(purchases->shared->store, audit_on_state, purchases);
     }
     if (!audits->store) {
-        abandon(purchases);
-    } else if (router_is_up(audits->store, STAILQ_FIRST(&audits->runs)->name)) {
+        audit_abandon(purchases);
+    } else if (router_is_up(audits->store, STAILQ_FIRST(&audits->runs)->keys.item)) {
         audits->running = true;
         audits->asked_ms = shared_now_ms(purchases->shared);
-        ask(purchases);
+        audit_ask(purchases);
     }
 }
 
@@ -338,7 +319,7 @@ static struct audit_run *add_run(struct audits *audits, const char *name) {
         return NULL;
     snprintf(run->name, sizeof run->name, "%s", name);
     sale_keys_make(&run->keys, name);
-    begin(run);
+    audit_begin(run);
     STAILQ_INIT(&run->waiters);
     STAILQ_INSERT_TAIL(&audits->runs, run, next);
     return run;
@@ -358,15 +339,15 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
     *waiter = (struct waiter){.fn = fn, .ctx = ctx};
     STAILQ_INSERT_TAIL(&run->waiters, waiter, next);
     audits->waiting++;
-    start(purchases);
+    audit_start(purchases);
 }
 
 /* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
  * soon. */
-static bool is_in_vain(const struct purchases *purchases, const char *name) {
+static bool is_in_vain(const struct purchases *purchases, const char *key) {
     int64_t since_ms = shared_now_ms(purchases->shared) - purchases->audits.asked_ms;
     return since_ms > purchases->shared->config.call_timeout_ms ||
-           (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, name));
+           (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, key));
 }
 
 void audit_init(struct purchases *purchases) {
@@ -380,12 +361,12 @@ void audit_tick(struct purchases *purchases) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!router_is_up(audits->store, first->name) && is_in_vain(purchases, first->name)))
-        abandon(purchases);
+    if (!first || (!router_is_up(audits->store, first->keys.item) && is_in_vain(purchases, first->keys.item)))
+        audit_abandon(purchases);
     else
-        start(purchases);
+        audit_start(purchases);
 }
 
 void audit_close(struct purchases *purchases) {
-    abandon(purchases);
+    audit_abandon(purchases);
 }

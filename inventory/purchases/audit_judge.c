@@ -3,12 +3,13 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "inventory/model/keys.h"
 #include "inventory/model/record.h"
 
 _Static_assert(sizeof((struct audit_count *)0)->key == crypto_shorthash_KEYBYTES, "the key of the user sums");
 
 void audit_count_init(struct audit_count *count) {
-    *count = (struct audit_count){.records = 0};
+    *count = (struct audit_count){.fields = 0};
     randombytes_buf(count->key, sizeof count->key);
 }
 
@@ -18,39 +19,54 @@ static uint64_t user_weight(const struct audit_count *count, const char *user, i
     return hash * (uint64_t)units;
 }
 
-void audit_count_orders(struct audit_count *count, const struct redis_value *page) {
+static void count_order(struct audit_count *count, const char *record) {
     struct inventory_audit *audit = &count->audit;
-    for (size_t i = 1; i < redis_value_count(page); i += 2) {
-        const char *record = redis_value_text(redis_value_at(page, i));
-        struct inventory_order order;
-        count->records++;
-        if (record && !*record) /* the entry that create.lua made */
-            continue;
-        if (!record || !record_read(&order, "", "", record)) {
-            audit->unreadable++;
-            continue;
-        }
-        count->units += order.quantity;
-        audit->orders[order.state]++;
-        audit->units[order.state] += order.quantity;
-        if (order.pending) {
-            audit->pending_orders++;
-            audit->pending += order.quantity;
-        }
-        if (order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_CONFIRMED)
-            count->by_orders += user_weight(count, order.user, order.quantity);
+    struct inventory_order order;
+    if (!record_read(&order, "", "", record)) {
+        audit->unreadable++;
+        return;
     }
+    count->units += order.quantity;
+    audit->orders[order.state]++;
+    audit->units[order.state] += order.quantity;
+    if (order.pending) {
+        audit->pending_orders++;
+        audit->pending += order.quantity;
+    }
+    if (order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_CONFIRMED)
+        count->by_orders += user_weight(count, order.user, order.quantity);
 }
 
-void audit_count_users(struct audit_count *count, const struct redis_value *page) {
+static void count_user(struct audit_count *count, const char *user, int64_t had) {
     struct inventory_audit *audit = &count->audit;
+    audit->user_units += had;
+    count->by_counters += user_weight(count, user, had);
+    if (count->first.item.limit && had > count->first.item.limit)
+        audit->over_limit++;
+}
+
+/* Whether it is one of the item's own fields, see stock.lua. */
+static bool is_of_item(const char *field) {
+    static const char *const fields[] = {"terms",     "available", "held",    "sold",
+                                         "restocked", "returned",  "shortage"};
+    size_t i = 0;
+    while (i < sizeof fields / sizeof *fields && strcmp(fields[i], field) != 0)
+        i++;
+    return i < sizeof fields / sizeof *fields;
+}
+
+void audit_count_page(struct audit_count *count, const struct redis_value *page) {
     for (size_t i = 0; i + 1 < redis_value_count(page); i += 2) {
-        const char *user = redis_value_text(redis_value_at(page, i));
-        int64_t had = redis_value_integer(redis_value_at(page, i + 1), 0);
-        audit->user_units += had;
-        count->by_counters += user_weight(count, user ? user : "", had);
-        if (count->first.item.limit && had > count->first.item.limit)
-            audit->over_limit++;
+        const char *field = redis_value_text(redis_value_at(page, i));
+        const struct redis_value *value = redis_value_at(page, i + 1);
+        const char *text = redis_value_text(value);
+        count->fields++;
+        if (field && *field == *USER_FIELD)
+            count_user(count, field + 1, redis_value_integer(value, 0));
+        else if (field && inventory_digest_valid(field))
+            count_order(count, text ? text : "");
+        else if (!field || (*field != *MOVE_FIELD && !is_of_item(field)))
+            count->audit.unreadable++;
     }
 }
 
@@ -102,7 +118,7 @@ static void judge_exact(struct audit_count *count) {
  * must lie between its values at the two moments. */
 
 struct change {
-    int64_t created; /* records */
+    int64_t created; /* fields */
     int64_t taken, sold, returned;
     /* Debited, but in no other counter yet: only with strategies that write step by step. */
     int64_t nowhere;
@@ -115,12 +131,12 @@ static int64_t taken(const struct audit_moment *moment) {
 /* False: a number that only grows has become smaller. */
 static bool read_change(const struct audit_count *count, struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
-    *change = (struct change){.created = last->records - first->records,
+    *change = (struct change){.created = last->fields - first->fields,
                               .taken = taken(last) - taken(first),
                               .sold = last->item.sold - first->item.sold,
                               .returned = last->returned - first->returned};
     return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->returned >= 0 &&
-           within(count->records, first->records, last->records);
+           within(count->fields, first->fields, last->fields);
 }
 
 static bool goes_by_steps(enum inventory_strategy strategy) {
@@ -163,7 +179,7 @@ static void judge_changing(struct audit_count *count, const struct change *chang
                        audit->oversold == 0 && audit->unreadable == 0;
 }
 
-/* No order changed if there are as many records, units sold and units held as before: without a new order and
+/* No order changed if there are as many fields, units sold and units held as before: without a new order and
  * without a confirm, units held can only become fewer. Then all is of the last moment, when `available` may
  * include one more restock. */
 bool audit_judge(struct audit_count *count) {

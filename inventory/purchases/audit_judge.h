@@ -9,14 +9,14 @@
 struct audit_moment {
     struct inventory_item item;
     int64_t returned; /* units of orders that hold none any more */
-    int64_t records;  /* in the hash of orders */
-    int64_t holds;    /* in the expiry list */
+    int64_t fields;   /* of the item: an order is one, as is a user */
+    int64_t holds;    /* in the list of holds */
 };
 
 struct audit_count {
     struct audit_moment first, last; /* before the pages, and after them */
     struct inventory_audit audit;
-    int64_t records, units; /* of all states */
+    int64_t fields, units; /* all that were read; units of orders in all states */
     /* Sums over users that agree only if every user's units do (but for one chance in 2^64): each unit counts
      * as its user's hash, under a key that nobody can choose users by. */
     unsigned char key[16];
@@ -24,9 +24,8 @@ struct audit_count {
 };
 
 void audit_count_init(struct audit_count *count);
-/* A page of HSCAN: field, value, field, value ... */
-void audit_count_orders(struct audit_count *count, const struct redis_value *page);
-void audit_count_users(struct audit_count *count, const struct redis_value *page);
+/* A page of HSCAN: field, value, field, value ... (see stock.lua for the fields) */
+void audit_count_page(struct audit_count *count, const struct redis_value *page);
 /* Fills in the rest of count->audit. False: what was read does not belong together, since the item was made
  * anew meanwhile, or records were removed. */
 bool audit_judge(struct audit_count *count);

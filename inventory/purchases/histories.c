@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/purchases/replicas.h"
@@ -23,7 +21,6 @@ enum {
     REACH_MS = 2000,
     AGAIN_MS = 100,
     SHOWING_MS = 1000,
-    INDEX_AT_ONCE = 256,
     ASK_MS = 500,
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
@@ -410,48 +407,6 @@ static void give_up(struct purchases *purchases) {
     }
 }
 
-struct entering {
-    struct purchases *purchases;
-    char item[INVENTORY_NAME_MAX + 1], digest[INVENTORY_DIGEST_SIZE];
-};
-
-static void on_entered(void *ctx, const struct redis_value *value) {
-    struct entering *entering = ctx;
-    struct receipts *receipts = &entering->purchases->putback->receipts;
-    struct receipt *receipt = receipts_find(receipts, RECEIPT_ORDER, entering->item, entering->digest);
-    bool good = store_status(entering->purchases->shared, value) == INVENTORY_OK;
-    if (receipt && receipt->busy)
-        receipts_mark(receipts, receipt, !good);
-    free(entering);
-}
-
-static void enter_hold(struct purchases *purchases, struct receipt *receipt) {
-    struct entering *entering = malloc(sizeof *entering);
-    struct inventory_order order;
-    if (!entering ||
-        !record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt))) {
-        free(entering);
-        return;
-    }
-    entering->purchases = purchases;
-    stpcpy(entering->item, receipt_place(receipt));
-    stpcpy(entering->digest, receipt_field(receipt));
-    receipt->busy = true;
-    due_touch(purchases->shared->store, entering->item, order.expires_ms, on_entered, entering);
-}
-
-static void enter_holds(struct purchases *purchases) {
-    struct receipts *receipts = &purchases->putback->receipts;
-    struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
-    for (int n = 0; receipt && receipts->todo > 0 && n < INDEX_AT_ONCE; receipt = next) {
-        next = TAILQ_NEXT(receipt, next);
-        if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_ORDER)
-            continue;
-        n++;
-        enter_hold(purchases, receipt);
-    }
-}
-
 /* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
  * server must have answered a moment ago. */
 static void forget_old(struct purchases *purchases) {
@@ -472,7 +427,6 @@ void histories_tick(struct purchases *purchases) {
     ask_later(purchases);
     if (putback->running == 0)
         forget_old(purchases);
-    enter_holds(purchases);
     if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = shared_now_ms(purchases->shared);
         replicas_ask(purchases);

@@ -1,16 +1,29 @@
-#include "inventory/purchases/holds.h"
-
+/* Holds: the script that settles them, and the sweep that expires those that are over.
+ *
+ * Each part of the items has an index of due times: a sorted set of its items by the time when their next
+ * hold is over. The script that enters a hold enters its item, too, and the one that expires holds moves the
+ * item to its next hold (settle.lua). So an item with holds is always in the index, not later than its first
+ * hold, and an item without holds costs nothing. A hold that was confirmed or cancelled leaves an entry that
+ * is too early: the next sweep mends it. Strategies without a script enter the item before the hold. Many
+ * processes may sweep at once: a hold expires once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "due.lua.h"
-#include "inventory/purchases/due.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/store/shared.h"
+#include "settle.lua.h"
 
+const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
 
-enum { EXPIRE_MOST = 100, READ_MOST = 100 };
+int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
+    argv[0] = keys->item;
+    argv[1] = keys->holds;
+    argv[2] = keys->due;
+    return shared_add_events(purchases->shared, keys, argv, 3);
+}
 
 /* ---- a store that stood still ---- */
 
@@ -29,26 +42,22 @@ bool expiry_rests(const struct purchases *purchases) {
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
 
-struct due {
-    char item[INVENTORY_NAME_MAX + 1];
-    char score[24];
-};
+enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
 struct sweep {
     struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
-    unsigned part;
-    int from;   /* no entry of the part before this one was moved: their items' master is away */
-    bool more;  /* a part, or an item, had more than one call handles, and has fewer now */
-    bool moved; /* an entry of this page was moved */
+    int part;        /* the next one to read */
+    bool more;       /* some parts, or an item, had more than one call handles, and have fewer now */
+    bool moved;      /* an item of this page did, in the index */
     int count, at;
-    struct due due[READ_MOST];
+    char items[READ_MOST][INVENTORY_NAME_MAX + 1];
 };
 
-static void begin(struct sweep *sweep);
-static void read_part(struct sweep *sweep);
-static void expire_next(struct sweep *sweep);
+static void sweep_begin(struct sweep *sweep);
+static void sweep_read(struct sweep *sweep);
+static void sweep_expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
     sweep->purchases->sweeping = false;
@@ -56,143 +65,96 @@ static void sweep_end(struct sweep *sweep) {
 }
 
 /* Any of the calls may be the one that meets a stall. */
-static void note_sent(struct sweep *sweep) {
+static void sweep_note_sent(struct sweep *sweep) {
     sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
 }
 
-static enum inventory_status note_reply(struct sweep *sweep, const struct redis_value *value) {
+static enum inventory_status sweep_note_reply(struct sweep *sweep, const struct redis_value *value) {
     expiry_note_call(sweep->purchases, sweep->sent_ms);
     return store_status(sweep->purchases->shared, value);
 }
 
-/* A call to a master of a cluster that is gone would wait for it. What it has is for a later sweep. */
-static bool item_is_there(const struct sweep *sweep) {
-    return router_is_up(sweep->purchases->shared->store,
-                        sweep->due[sweep->at].item); /* it is the tag of its keys */
-}
-
-static void next_part(struct sweep *sweep) {
-    sweep->part++;
-    sweep->from = 0;
-}
-
-/* A failed call is no reason to stop: that entry is due in the next sweep, too, and the others need not wait.
+/* A failed call is no reason to stop: its item is due in the next sweep, too, and the others need not wait.
  */
-static void go_on(struct sweep *sweep) {
+static void sweep_on_expired(void *ctx, const struct redis_value *value) {
+    struct sweep *sweep = ctx;
+    if (sweep_note_reply(sweep, value) == INVENTORY_OK && redis_value_count(value) == 2) {
+        int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
+        metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
+        sweep->more |= expired == EXPIRE_MOST; /* after the holds of other items */
+        sweep->moved |= redis_value_integer(redis_value_at(value, 1), 0) == 1;
+    }
     sweep->at++;
     if (router_is_up(sweep->purchases->shared->store, NULL))
-        expire_next(sweep);
+        sweep_expire_next(sweep);
     else
         sweep_end(sweep);
 }
 
-static void on_moved(void *ctx, const struct redis_value *value) {
-    struct sweep *sweep = ctx;
-    sweep->moved |= note_reply(sweep, value) == INVENTORY_OK && redis_value_integer(value, 0);
-    go_on(sweep);
-}
-
-/* Moves the entry to its item's next hold; "": the item has none, and the entry is removed. */
-static void move(struct sweep *sweep, const char *next) {
-    const struct due *due = &sweep->due[sweep->at];
-    failpoint(sweep->purchases->shared, "before move");
-    note_sent(sweep);
-    char key[DUE_KEY_SIZE];
-    due_key_make(key, sweep->part);
-    const char *argv[] = {NULL, NULL, NULL, key, due->item, due->score, next};
-    router_run(sweep->purchases->shared->store, &due_script, 1, sizeof argv / sizeof *argv, argv, on_moved,
-               sweep);
-}
-
-static void on_expired(void *ctx, const struct redis_value *value) {
-    struct sweep *sweep = ctx;
-    enum inventory_status status = note_reply(sweep, value);
-    const char *next = NULL;
-    if (status == INVENTORY_OK && redis_value_count(value) == 2)
-        next = redis_value_text(redis_value_at(value, 1));
-    if (!next) {
-        go_on(sweep);
-        return;
-    }
-    int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-    metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
-    if (expired == EXPIRE_MOST) {
-        sweep->more = true; /* after the holds of other items */
-        go_on(sweep);
-    } else if (strcmp(next, sweep->due[sweep->at].score) == 0) {
-        go_on(sweep);
-    } else {
-        move(sweep, next);
-    }
-}
-
-static void expire_next(struct sweep *sweep) {
+static void sweep_expire_next(struct sweep *sweep) {
     struct purchases *purchases = sweep->purchases;
-    while (sweep->at < sweep->count && !item_is_there(sweep))
-        sweep->at++;
     if (sweep->at == sweep->count) {
-        bool full = sweep->count == READ_MOST;
-        sweep->more |= full && sweep->moved;
-        if (full && !sweep->moved)
-            sweep->from += READ_MOST;
-        else
-            next_part(sweep);
-        read_part(sweep);
+        sweep->more |= sweep->count == READ_MOST && sweep->moved;
+        sweep_read(sweep);
         return;
     }
     struct sale_keys keys;
-    sale_keys_make(&keys, sweep->due[sweep->at].item);
-    failpoint(purchases->shared, "before expire");
-    note_sent(sweep);
     char most[12], now[24];
+    const char *argv[SETTLE_ARGV];
+    sale_keys_make(&keys, sweep->items[sweep->at]);
+    failpoint(purchases->shared, "before expire");
+    sweep_note_sent(sweep);
     snprintf(most, sizeof most, "%d", EXPIRE_MOST);
     snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
-    const char *argv[] = {NULL,       NULL,        NULL,
-                          keys.item,  keys.orders, keys.users,
-                          keys.holds, keys.events, shared_events(purchases->shared),
-                          "sweep",    most,        sweep->due[sweep->at].score,
-                          now};
-    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_expired,
-               sweep);
+    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
+    argv[argc++] = "sweep";
+    argv[argc++] = most;
+    argv[argc++] = now;
+    router_run(purchases->shared->store, &settle_script, count, argc, argv, sweep_on_expired, sweep);
 }
 
-static void on_due(void *ctx, const struct redis_value *value) {
+static void sweep_on_due(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
-    size_t count = note_reply(sweep, value) == INVENTORY_OK ? redis_value_count(value) / 2 : 0;
-    sweep->count = 0;
-    for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
-        struct due *due = &sweep->due[sweep->count];
-        const char *item = redis_value_text(redis_value_at(value, 2 * i));
-        const char *score = redis_value_text(redis_value_at(value, 2 * i + 1));
-        if (!item || !score || !inventory_name_valid(item, strlen(item)))
-            continue;
-        snprintf(due->item, sizeof due->item, "%s", item);
-        snprintf(due->score, sizeof due->score, "%s", score);
-        sweep->count++;
-    }
-    sweep->at = 0;
+    size_t count = sweep_note_reply(sweep, value) == INVENTORY_OK ? redis_value_count(value) : 0;
+    sweep->count = sweep->at = 0;
     sweep->moved = false;
-    expire_next(sweep);
-}
-
-static void read_part(struct sweep *sweep) {
-    while (sweep->part < KEY_PARTS && !due_is_up(sweep->purchases->shared->store, sweep->part))
-        next_part(sweep);
-    if (sweep->part == KEY_PARTS && sweep->more) {
-        begin(sweep); /* last, so that no part waits for the end of another */
-    } else if (sweep->part == KEY_PARTS || !router_is_up(sweep->purchases->shared->store, NULL)) {
-        sweep_end(sweep);
-    } else {
-        note_sent(sweep);
-        char key[DUE_KEY_SIZE];
-        due_key_make(key, sweep->part);
-        router_callf(sweep->purchases->shared->store, key, on_due, sweep,
-                     "ZRANGEBYSCORE %s -inf %lld WITHSCORES LIMIT %d %d", key, (long long)sweep->now_ms,
-                     sweep->from, READ_MOST);
+    for (size_t i = 0; i < count && sweep->count < READ_MOST; i++) {
+        const char *key = redis_value_text(redis_value_at(value, i));
+        const char *item = key ? item_of_key(key) : NULL;
+        if (item)
+            snprintf(sweep->items[sweep->count++], sizeof *sweep->items, "%s", item);
     }
+    sweep_expire_next(sweep);
 }
 
-static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
+/* Reads the next parts: all at once, or, in a cluster, one. A server that is gone would be waited for. */
+static void sweep_read(struct sweep *sweep) {
+    struct router *store = sweep->purchases->shared->store;
+    char keys[ITEM_PARTS][DUE_KEY_SIZE], now[24], most[12];
+    const char *argv[SCRIPT_ARGV + ITEM_PARTS + 2];
+    int count = 0, parts = router_is_one(store) ? ITEM_PARTS : 1;
+    for (; sweep->part < ITEM_PARTS && count < parts; sweep->part++) {
+        due_key_make(keys[count], (unsigned)sweep->part);
+        argv[SCRIPT_ARGV + count] = keys[count];
+        count += router_is_up(store, keys[count]);
+    }
+    if (count == 0 && sweep->more) {
+        sweep_begin(sweep); /* last, so that no part waits for the end of another */
+        return;
+    }
+    if (count == 0) {
+        sweep_end(sweep);
+        return;
+    }
+    snprintf(now, sizeof now, "%lld", (long long)(sweep->now_ms - INVENTORY_HOLD_GRACE_MS));
+    snprintf(most, sizeof most, "%d", READ_MOST);
+    argv[SCRIPT_ARGV + count] = now;
+    argv[SCRIPT_ARGV + count + 1] = most;
+    sweep_note_sent(sweep);
+    router_run(store, &due_script, count, SCRIPT_ARGV + count + 2, argv, sweep_on_due, sweep);
+}
+
+static void sweep_on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
     expiry_note_call(sweep->purchases, sweep->sent_ms);
     if (status != INVENTORY_OK || expiry_rests(sweep->purchases)) {
@@ -200,15 +162,14 @@ static void on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
         return;
     }
     sweep->now_ms = store_ms;
-    read_part(sweep);
+    sweep_read(sweep);
 }
 
-static void begin(struct sweep *sweep) {
+static void sweep_begin(struct sweep *sweep) {
     sweep->part = 0;
-    sweep->from = 0;
     sweep->more = false;
-    note_sent(sweep);
-    store_time_read(sweep->purchases->shared, on_time, sweep);
+    sweep_note_sent(sweep);
+    store_time_read(sweep->purchases->shared, sweep_on_time, sweep);
 }
 
 void purchases_sweep(struct purchases *purchases) {
@@ -219,5 +180,5 @@ void purchases_sweep(struct purchases *purchases) {
         return;
     purchases->sweeping = true;
     sweep->purchases = purchases;
-    begin(sweep);
+    sweep_begin(sweep);
 }

@@ -17,24 +17,17 @@ static inline struct inventory_purchase *purchase_queue_take(struct purchase_que
     return first;
 }
 
-/* Purchases that leave together: those of all items, or, where items have servers of their own, those of one.
- */
-struct lane {
-    int gathered;                       /* that wait */
-    int in_flight, in_flight_purchases; /* flights (see batch.c), and purchases in them */
-};
-
 struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
     struct purchase_queue waiting;     /* for a call */
-    struct lane lane;                  /* in a cluster */
     int users;                         /* purchases, batches and readers that point here */
     struct item_reader *asking, *late; /* share the reply in flight; came too late for it */
     bool dirty;                        /* in the list of dirty ones */
     bool unknown;                      /* the store does not have it: forgotten when the last user leaves */
     bool sold_out;                     /* it was: read the stock before the next sale */
-    enum inventory_strategy strategy;  /* a guess until the store has told it */
+    enum inventory_strategy strategy;  /* a guess until the store has told it, as is the next one */
+    bool has_holds;
     struct sale_keys keys;
     char name[INVENTORY_NAME_MAX + 1];
 };

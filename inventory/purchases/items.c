@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/create.h"
+#include "create.lua.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_terms.h"
@@ -20,7 +20,7 @@ struct request {
     void *ctx;
     char item[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE]; /* of a restock */
-    char terms[CREATE_TERMS_SIZE];
+    char terms[ITEM_TERMS_SIZE];
 };
 
 static struct request *request_make(struct purchases *purchases, const char *item, void *ctx) {
@@ -59,17 +59,17 @@ static void answer_readers(struct item *item, enum inventory_status status,
     }
 }
 
-static void on_item(void *ctx, const struct redis_value *value);
+static void items_on_read(void *ctx, const struct redis_value *value);
 
 static void ask_for_readers(struct purchases *purchases, struct item *item) {
     item->asking = item->late;
     item->late = NULL;
     const char *argv[ITEM_ARGC];
     item_command(argv, item->keys.item);
-    router_call(purchases->shared->store, on_item, item, ITEM_ARGC, argv);
+    router_call(purchases->shared->store, items_on_read, item, ITEM_ARGC, argv);
 }
 
-static void on_item(void *ctx, const struct redis_value *value) {
+static void items_on_read(void *ctx, const struct redis_value *value) {
     struct item *item = ctx;
     struct purchases *purchases = item->asking->purchases;
     struct inventory_item told;
@@ -84,15 +84,13 @@ static void on_item(void *ctx, const struct redis_value *value) {
 }
 
 void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx) {
-    if (!router_is_up(purchases->shared->store, name)) { /* it is the tag of its keys */
-        fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    struct item_reader *read = malloc(sizeof *read);
-    struct item *item = read ? items_take(&purchases->items, name) : NULL;
-    if (!item) {
-        free(read);
-        fn(ctx, INVENTORY_OVERLOADED, NULL);
+    struct item *item = items_take(&purchases->items, name);
+    bool up = item && router_is_up(purchases->shared->store, item->keys.item);
+    struct item_reader *read = up ? malloc(sizeof *read) : NULL;
+    if (!read) {
+        if (item)
+            items_drop(&purchases->items, item);
+        fn(ctx, item && !up ? INVENTORY_UNAVAILABLE : INVENTORY_OVERLOADED, NULL);
         return;
     }
     *read = (struct item_reader){.next = item->late, .purchases = purchases, .fn = fn, .ctx = ctx};
@@ -103,7 +101,16 @@ void purchases_get_item(struct purchases *purchases, const char *name, inventory
 
 /* ---- create ---- */
 
-static void on_created(void *ctx, const struct redis_value *value) {
+const struct redis_script create_script = {create_lua, create_lua_sha1};
+
+int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
+    const char *const all[] = {keys->item, keys->holds, keys->due, keys->shortage, keys->token, keys->events};
+    int count = router_is_one(purchases->shared->store) ? 1 : (int)(sizeof all / sizeof *all);
+    memcpy(argv, all, sizeof *all * (size_t)count);
+    return count;
+}
+
+static void items_on_created(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
     free(ctx);
     enum inventory_status status = store_status(request.purchases->shared, value);
@@ -127,12 +134,15 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    struct create_call call;
+    struct sale_keys keys;
+    const char *argv[CREATE_ARGV];
     request->item_fn = fn;
-    create_print_terms(request->terms, item);
-    create_call_make(&call, purchases->shared->store, item->item, request->terms);
-    router_run(purchases->shared->store, &create_script, call.keys, call.argc, call.argv, on_created,
-               request);
+    item_terms_print(request->terms, item);
+    sale_keys_make(&keys, item->item);
+    int count = create_keys(purchases, &keys, argv + SCRIPT_ARGV);
+    argv[SCRIPT_ARGV + count] = request->terms;
+    router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + 1, argv,
+               items_on_created, request);
 }
 
 /* ---- restock ---- */
@@ -144,7 +154,7 @@ static void keep_restock(const struct request *request, const struct inventory_r
     putback_keep(request->purchases, RECEIPT_MOVE, request->item, request->digest, record);
 }
 
-static void on_restocked(void *ctx, const struct redis_value *value) {
+static void items_on_restocked(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
     free(ctx);
     enum inventory_status status = store_status(request.purchases->shared, value);
@@ -180,8 +190,12 @@ void purchases_restock_item(struct purchases *purchases, const char *name, const
     char units[24], most[24];
     snprintf(units, sizeof units, "%lld", (long long)quantity);
     snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
-    const char *argv[] = {NULL,        NULL,   NULL,  keys.item, keys.restocks,
-                          keys.events, digest, units, most,      shared_events(purchases->shared)};
-    router_run(purchases->shared->store, &restock_script, 3, sizeof argv / sizeof *argv, argv, on_restocked,
-               request);
+    const char *argv[SCRIPT_ARGV + 2 + 3];
+    argv[SCRIPT_ARGV] = keys.item;
+    int count = shared_add_events(purchases->shared, &keys, argv + SCRIPT_ARGV, 1),
+        argc = SCRIPT_ARGV + count;
+    argv[argc++] = digest;
+    argv[argc++] = units;
+    argv[argc++] = most;
+    router_run(purchases->shared->store, &restock_script, count, argc, argv, items_on_restocked, request);
 }

@@ -4,13 +4,9 @@
 #include <string.h>
 
 #include "inventory/model/record.h"
-#include "inventory/purchases/holds.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
-#include "settle.lua.h"
-
-const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -41,7 +37,7 @@ static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
                           INVENTORY_UNKNOWN_ORDER},
 };
 
-static void on_step(void *ctx, const struct redis_value *value) {
+static void orders_on_step(void *ctx, const struct redis_value *value) {
     struct step *step = ctx;
     enum inventory_status status = store_status(step->purchases->shared, value);
     struct inventory_order order = {.quantity = 0};
@@ -90,9 +86,10 @@ void purchases_step_order(struct purchases *purchases, const char *id, enum inve
     if (arrived_ns)
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(purchases->shared->config.clock, arrived_ns));
-    const char *argv[] = {NULL,        NULL,        NULL,
-                          keys.item,   keys.orders, keys.users,
-                          keys.holds,  keys.events, shared_events(purchases->shared),
-                          names[step], digest,      arrived};
-    router_run(purchases->shared->store, &settle_script, 5, sizeof argv / sizeof *argv, argv, on_step, call);
+    const char *argv[SETTLE_ARGV];
+    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
+    argv[argc++] = names[step];
+    argv[argc++] = digest;
+    argv[argc++] = arrived;
+    router_run(purchases->shared->store, &settle_script, count, argc, argv, orders_on_step, call);
 }

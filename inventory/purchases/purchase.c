@@ -14,27 +14,28 @@ bool purchases_open(struct purchases *purchases, struct shared *shared, const ch
     purchases->on_mended_ctx = ctx;
     snprintf(purchases->id, sizeof purchases->id, "%s", id);
     items_init(&purchases->items);
-    STAILQ_INIT(&purchases->dirty);
+    for (int i = 0; i < ITEM_PARTS; i++)
+        STAILQ_INIT(&purchases->lanes[i].dirty);
     STAILQ_INIT(&purchases->again);
     STAILQ_INIT(&purchases->lost);
     purchases->putback = putback_open();
     return purchases->putback != NULL;
 }
 
-static void finish_all(struct purchase_queue *queue) {
+static void purchases_finish(struct purchase_queue *queue) {
     for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(queue));)
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
 }
 
 void purchases_end_waiting(struct purchases *purchases) {
-    for (struct item *item; (item = STAILQ_FIRST(&purchases->dirty));) {
-        STAILQ_REMOVE_HEAD(&purchases->dirty, next_dirty);
-        item->dirty = false;
-        item->users++;
-        finish_all(&item->waiting);
-        items_drop(&purchases->items, item);
+    for (int i = 0; i < ITEM_PARTS; i++) {
+        for (struct item *item; (item = lane_take(&purchases->lanes[i]));) {
+            item->users++;
+            purchases_finish(&item->waiting);
+            items_drop(&purchases->items, item);
+        }
     }
-    finish_all(&purchases->again);
+    purchases_finish(&purchases->again);
 }
 
 void purchases_close(struct purchases *purchases) {
@@ -42,11 +43,24 @@ void purchases_close(struct purchases *purchases) {
     items_free(&purchases->items);
 }
 
-void item_mark_dirty(struct purchases *purchases, struct item *item) {
+struct lane *lane_of(struct purchases *purchases, const struct item *item) {
+    return &purchases->lanes[router_is_one(purchases->shared->store) ? 0 : item->keys.part];
+}
+
+void lane_add(struct lane *lane, struct item *item) {
     if (item->dirty)
         return;
     item->dirty = true;
-    STAILQ_INSERT_TAIL(&purchases->dirty, item, next_dirty);
+    STAILQ_INSERT_TAIL(&lane->dirty, item, next_dirty);
+}
+
+struct item *lane_take(struct lane *lane) {
+    struct item *item = STAILQ_FIRST(&lane->dirty);
+    if (!item)
+        return NULL;
+    STAILQ_REMOVE_HEAD(&lane->dirty, next_dirty);
+    item->dirty = false;
+    return item;
 }
 
 void purchase_again(struct inventory_purchase *purchase) {
@@ -65,10 +79,6 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
     purchase->done(purchase, status);
 }
 
-void purchase_keep_due(struct purchases *purchases, const char *item, int64_t due_ms) {
-    putback_keep_due(purchases, item, due_ms);
-}
-
 void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis) {
     purchase->history =
         redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
@@ -77,7 +87,7 @@ void purchase_set_connection(struct inventory_purchase *purchase, const struct r
 /* In which its order is. */
 static unsigned history_of(const struct inventory_purchase *purchase) {
     return purchase->history ? purchase->history
-                             : router_history(purchase->purchases->shared->store, purchase->item);
+                             : router_history(purchase->purchases->shared->store, purchase->in->keys.item);
 }
 
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms) {
@@ -146,10 +156,10 @@ void lost_resolve(struct purchases *purchases) {
     struct purchase_queue lost = STAILQ_HEAD_INITIALIZER(lost);
     STAILQ_CONCAT(&lost, &purchases->lost);
     for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(&lost));) {
-        const char *orders = purchase->in->keys.orders;
-        if (router_is_up(purchases->shared->store, orders))
+        const char *item = purchase->in->keys.item;
+        if (router_is_up(purchases->shared->store, item))
             router_call(purchases->shared->store, lost_on_asked, purchase, 3,
-                        (const char *[]){"HGET", orders, purchase->digest});
+                        (const char *[]){"HGET", item, purchase->digest});
         else
             lost_keep(purchase);
     }

@@ -7,15 +7,15 @@
 /* The clock of an instance may differ by so much from that of the store, by which orders are dated. */
 enum { CLOCKS_APART_MS = 50 };
 
-/* Has inventory_flush() send what waits for the item. */
-void item_mark_dirty(struct purchases *purchases, struct item *item);
+struct lane *lane_of(struct purchases *purchases, const struct item *item);
+/* Puts the item in line: inventory_flush() sends what waits for it. */
+void lane_add(struct lane *lane, struct item *item);
+/* Takes the first item in line; NULL: there is none. */
+struct item *lane_take(struct lane *lane);
 
 /* Has inventory_flush() start the purchase by its item's strategy, which may have changed. */
 void purchase_again(struct inventory_purchase *purchase);
 
-/* The item was entered in the index of due times (due.h) for `due_ms`. Keeps that until a replica has it, so
- * that a failover cannot lose it. */
-void purchase_keep_due(struct purchases *purchases, const char *item, int64_t due_ms);
 /* The purchase is carried out over this connection, beside purchases->shared->store; NULL: by that store. */
 void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis);
 

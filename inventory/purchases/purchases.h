@@ -9,14 +9,23 @@
 
 struct putback;
 
+/* The purchases whose calls leave together, and what of them is in flight: those of one part of the items,
+ * which one server has. */
+struct lane {
+    STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
+    int gathered;                         /* purchases that wait */
+    int in_flight, in_flight_purchases;   /* flights (see batch.c), and purchases in them */
+    int64_t alone_until_ms;               /* a call has one item until then */
+};
+
 struct purchases {
     struct shared *shared;
 
     /* item_queue.c, purchase.c */
     struct items items;
-    STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
-    struct purchase_queue again;          /* are to start anew */
-    struct purchase_queue lost;           /* their reply was lost */
+    struct lane lanes[ITEM_PARTS]; /* without a cluster the first one is that of all items */
+    struct purchase_queue again;   /* are to start anew */
+    struct purchase_queue lost;    /* their reply was lost */
 
     /* holds.c */
     bool sweeping;
@@ -56,5 +65,23 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
 void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx);
 void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx);
+
+/* items.c: create.lua. Its argument is what item_terms_print() prints; returns the number of keys. */
+enum { CREATE_ARGV = SCRIPT_ARGV + 6 + 1 };
+extern const struct redis_script create_script;
+int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+
+/* ---- holds.c: what settles them ---- */
+
+/* Confirms, cancels or expires (settle.lua). Returns the number of keys. */
+enum { SETTLE_ARGV = SCRIPT_ARGV + 4 + 3 };
+extern const struct redis_script settle_script;
+int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+
+/* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
+ * still, and confirms that came in time may reach it only now: nothing expires by itself for
+ * INVENTORY_HOLD_GRACE_MS. */
+void expiry_note_call(struct purchases *purchases, int64_t sent_ms);
+bool expiry_rests(const struct purchases *purchases);
 
 #endif

@@ -6,11 +6,8 @@
 
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
-#include "inventory/purchases/create.h"
-#include "inventory/purchases/due.h"
 #include "inventory/purchases/purchases.h"
 #include "putback.lua.h"
-#include "settle.lua.h"
 
 enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
 
@@ -59,10 +56,10 @@ static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
         stpcpy(key, journal.journal);
-    } else if (kind == RECEIPT_DUE) {
-        due_key_make(key, (unsigned)strtoul(place, NULL, 10));
     } else {
-        stpcpy(key, place); /* it is the tag of its keys */
+        struct sale_keys sale;
+        sale_keys_make(&sale, place);
+        stpcpy(key, sale.item);
     }
 }
 
@@ -96,13 +93,6 @@ void putback_keep_new(struct purchases *purchases, unsigned history, const struc
                  shared_now_ms(purchases->shared), true);
 }
 
-void putback_keep_due(struct purchases *purchases, const char *item, int64_t due_ms) {
-    char part[12], due[24];
-    snprintf(part, sizeof part, "%u", key_part(item));
-    snprintf(due, sizeof due, "%lld", (long long)due_ms);
-    putback_keep(purchases, RECEIPT_DUE, part, item, due);
-}
-
 void putback_forget(struct purchases *purchases, enum receipt_kind kind, const char *place,
                     const char *field) {
     struct receipt *receipt = receipts_find(&purchases->putback->receipts, kind, place, field);
@@ -118,7 +108,7 @@ static const struct redis_script putback_script = {putback_lua, putback_lua_sha1
 struct putback_call {
     struct journal_keys part;
     struct sale_keys sale;
-    const char *argv[SCRIPT_ARGV + 7 + 5]; /* the call's from SCRIPT_ARGV on */
+    const char *argv[SCRIPT_ARGV + 5 + 4]; /* the call's from SCRIPT_ARGV on */
     int keys, argc;
 };
 
@@ -134,16 +124,11 @@ static void call_make(struct putback_call *call, const struct purchases *purchas
         call->keys = 2;
     } else {
         sale_keys_make(&call->sale, place);
-        memcpy(key,
-               (const char *[]){sale->item, sale->orders, sale->users, sale->holds, sale->events,
-                                sale->shortage, sale->restocks},
-               7 * sizeof *key);
-        call->keys = 7;
+        memcpy(key, (const char *[]){sale->item, sale->holds, sale->due, sale->shortage}, 4 * sizeof *key);
+        call->keys = shared_add_events(purchases->shared, sale, key, 4);
     }
-    memcpy(key + call->keys,
-           (const char *[]){names[kind], field, record, last, shared_events(purchases->shared)},
-           5 * sizeof *key);
-    call->argc = SCRIPT_ARGV + call->keys + 5;
+    memcpy(key + call->keys, (const char *[]){names[kind], field, record, last}, 4 * sizeof *key);
+    call->argc = SCRIPT_ARGV + call->keys + 4;
 }
 
 struct showing {
@@ -157,39 +142,30 @@ struct showing {
 
 static void on_shown(void *ctx, const struct redis_value *value);
 
+/* Runs a script there; `argv` as for router_run(). */
+static void greet(const struct showing *showing, const struct redis_script *script, int keys, int argc,
+                  const char *argv[], redis_reply_fn *fn, void *ctx) {
+    char number[8];
+    snprintf(number, sizeof number, "%d", keys);
+    memcpy(argv, (const char *[]){"EVALSHA", script->sha1, number}, SCRIPT_ARGV * sizeof *argv);
+    redis_greet(showing->redis, fn, ctx, argc, argv);
+}
+
 static void call_putback(struct showing *showing, const struct receipt *receipt) {
     struct putback_call call;
     call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt),
               receipt_record(receipt), showing->history->last ? "yes" : "no");
-    const char *const head[SCRIPT_ARGV] = {"EVALSHA", putback_script.sha1, call.keys == 2 ? "2" : "7"};
-    memcpy(call.argv, head, sizeof head);
-    redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
+    greet(showing, &putback_script, call.keys, call.argc, call.argv, on_shown, showing);
 }
 
 /* The record is the item's terms. */
 static void call_create(struct showing *showing, const struct receipt *receipt) {
-    struct create_call call;
-    char keys[8];
-    create_call_make(&call, showing->purchases->shared->store, receipt_place(receipt),
-                     receipt_record(receipt));
-    snprintf(keys, sizeof keys, "%d", call.keys);
-    const char *const head[SCRIPT_ARGV] = {"EVALSHA", create_script.sha1, keys};
-    memcpy(call.argv, head, sizeof head);
-    redis_greet(showing->redis, on_shown, showing, call.argc, call.argv);
-}
-
-/* An entry that is earlier stays. So does ZADD LT, but a store that is full refuses it also where it would
- * change nothing. */
-static const char index_lua[] = "local due = redis.call('ZSCORE', KEYS[1], ARGV[2])\n"
-                                "if due and tonumber(due) <= tonumber(ARGV[1]) then return 0 end\n"
-                                "return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])\n";
-
-static void call_index(struct showing *showing, const struct receipt *receipt) {
-    char key[DUE_KEY_SIZE];
-    due_key_make(key, (unsigned)strtoul(receipt_place(receipt), NULL, 10));
-    redis_greet(
-        showing->redis, on_shown, showing, 6,
-        (const char *[]){"EVAL", index_lua, "1", key, receipt_record(receipt), receipt_field(receipt)});
+    struct sale_keys keys;
+    const char *argv[CREATE_ARGV];
+    sale_keys_make(&keys, receipt_place(receipt));
+    int count = create_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
+    argv[SCRIPT_ARGV + count] = receipt_record(receipt);
+    greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, on_shown, showing);
 }
 
 /* Holds that the server has, and that ended where it was lost: they must not take the units of what is shown
@@ -202,10 +178,10 @@ static void call_sweep(const struct showing *showing, const struct receipt *rece
     if (receipt->kind == RECEIPT_ORDER)
         record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
     snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
-    redis_greet(showing->redis, NULL, NULL, 13,
-                (const char *[]){"EVALSHA", settle_lua_sha1, "5", keys.item, keys.orders, keys.users,
-                                 keys.holds, keys.events, shared_events(showing->purchases->shared), "over",
-                                 "1000", "0", created});
+    const char *argv[SETTLE_ARGV];
+    int count = settle_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
+    memcpy(argv + SCRIPT_ARGV + count, (const char *[]){"over", "1000", created}, 3 * sizeof *argv);
+    greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
 }
 
 static void show(struct purchases *purchases, struct history *history, struct redis *redis,
@@ -223,8 +199,6 @@ static void show(struct purchases *purchases, struct history *history, struct re
         call_sweep(showing, receipt);
     if (receipt->kind == RECEIPT_ITEM)
         call_create(showing, receipt);
-    else if (receipt->kind == RECEIPT_DUE)
-        call_index(showing, receipt);
     else
         call_putback(showing, receipt);
 }
@@ -236,7 +210,7 @@ static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const st
         [INVENTORY_LOSS_NONE] = "there",      [INVENTORY_LOSS_BACK] = "back",
         [INVENTORY_LOSS_SHORT] = "short",     [INVENTORY_LOSS_NOTED] = "noted",
         [INVENTORY_LOSS_DIFFERS] = "differs", [INVENTORY_LOSS_UNKNOWN_ITEM] = "unknown-item"};
-    if (kind == RECEIPT_ITEM || kind == RECEIPT_DUE) {
+    if (kind == RECEIPT_ITEM) {
         int64_t result = redis_value_integer(value, 0);
         return result == 1 ? INVENTORY_LOSS_BACK : result == 0 ? INVENTORY_LOSS_NONE : INVENTORY_LOSS_DIFFERS;
     }
@@ -254,8 +228,6 @@ void putback_tell(struct purchases *purchases, enum receipt_kind kind, const cha
                                                      [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
                                                      [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
     struct inventory_metrics *metrics = purchases->shared->metrics;
-    if (kind == RECEIPT_DUE) /* nobody was told of it */
-        return;
     metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
     if (purchases->shared->config.on_loss)
         purchases->shared->config.on_loss(
@@ -264,15 +236,6 @@ void putback_tell(struct purchases *purchases, enum receipt_kind kind, const cha
                                      .item = kind == RECEIPT_JOURNAL ? "" : place,
                                      .name = field,
                                      .outcome = outcome});
-}
-
-/* The index of due times may lack the item, which is on another server: it is entered when that is up. */
-static void note_hold(struct receipts *receipts, struct receipt *receipt) {
-    struct inventory_order order;
-    if (receipt->kind == RECEIPT_ORDER &&
-        record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt)) &&
-        order.state == INVENTORY_STATE_HELD && !order.pending)
-        receipts_mark(receipts, receipt, true);
 }
 
 static void note(const struct showing *showing, enum inventory_loss_outcome outcome) {
@@ -293,8 +256,6 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
             putback_tell(purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
         receipt->told = outcome > INVENTORY_LOSS_BACK;
     }
-    if (outcome == INVENTORY_LOSS_BACK)
-        note_hold(receipts, receipt);
     receipts_adopt(receipts, receipt, history->number, shared_now_ms(purchases->shared));
 }
 
@@ -358,7 +319,7 @@ void putback_begin_pass(struct purchases *purchases, struct history *history, st
     receipts_begin_pass(&purchases->putback->receipts, history->number);
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
-    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_lua});
+    redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_script.text});
     history->in_flight++; /* until all that can be are in flight */
     show_more(purchases, history, redis);
     if (--history->in_flight == 0)

@@ -99,8 +99,6 @@ void putback_keep_order(struct purchases *purchases, unsigned history, const cha
 /* The same; it was just made. */
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest);
-/* The item was entered in the index of due times for `due_ms`. */
-void putback_keep_due(struct purchases *purchases, const char *item, int64_t due_ms);
 /* It does not stand any more, and need not be put back. */
 void putback_forget(struct purchases *purchases, enum receipt_kind kind, const char *place,
                     const char *field);

@@ -334,8 +334,6 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     }
     if (older && older->todo && kind == RECEIPT_JOURNAL)
         older = NULL; /* another attempt, which is still to be undone */
-    if (older && older->todo && record[0] == 'h')
-        receipts_mark(receipts, receipt, true); /* its item is still to be entered in the index */
     if (older)
         receipts_remove(receipts, older);
     else if (receipts->count >= receipts->max)

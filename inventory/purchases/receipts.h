@@ -2,9 +2,8 @@
  * them to a server that may lack some of it. Pure: no I/O, no clock.
  *
  * A receipt is what the store has under one name, by its kind: the record of an order, a restock or a step of
- * a transfer, a record in the journal, an item's terms, an item's entry in the index of due times. A newer
- * one of the same name takes the place of the older one; an order that was lost, and made again, stands
- * beside it.
+ * a transfer, a record in the journal, an item's terms. A newer one of the same name takes the place of the
+ * older one; an order that was lost, and made again, stands beside it.
  *
  * Each belongs to a history (struct replication) by its number, and has a place in the order of time (`seq`).
  * A history is covered up to a place: replicas have all that was acknowledged until then. What is not covered
@@ -29,7 +28,7 @@ enum {
     RECEIPTS_HISTORIES = 64
 };
 
-enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL, RECEIPT_DUE };
+enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL };
 
 /* Small, since a busy sale has a hundred thousand of them. */
 struct receipt {
@@ -42,7 +41,7 @@ struct receipt {
     enum receipt_kind kind : 8;
     bool indexed; /* it can be found by its name */
     bool told;    /* that it does not fit was told */
-    bool todo;    /* a hold's item is to be entered in the index of due times, or an attempt to be undone */
+    bool todo;    /* of a JOURNAL: an attempt is to be undone */
     bool busy;    /* that is being done */
     uint16_t field_at, record_at;
     uint32_t at; /* in its slab */
@@ -81,12 +80,12 @@ struct receipts {
     struct receipt *ticked; /* the last one that receipts_tick() left behind; NULL: it begins anew */
 };
 
-/* The item; of JOURNAL and DUE the part. */
+/* The item; of JOURNAL the part. */
 static inline const char *receipt_place(const struct receipt *receipt) {
     return receipt->text;
 }
 
-/* ORDER and MOVE: the digest; JOURNAL: the transaction; DUE: the item; ITEM: "". */
+/* ORDER and MOVE: the digest; JOURNAL: the transaction; ITEM: "". */
 static inline const char *receipt_field(const struct receipt *receipt) {
     return receipt->text + receipt->field_at;
 }

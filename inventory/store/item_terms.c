@@ -1,11 +1,30 @@
 #include "inventory/store/item_terms.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-const char *const item_fields[ITEM_FIELDS] = {"initial", "restocked", "available", "held",
-                                              "sold",    "limit",     "starts",    "ends",
-                                              "hold",    "shortage",  "strategy"};
+const char *const item_fields[ITEM_FIELDS] = {"terms", "restocked", "available", "held", "sold", "shortage"};
+
+void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item) {
+    snprintf(out, ITEM_TERMS_SIZE, "%lld %lld %lld %lld %lld %s", (long long)item->initial,
+             (long long)item->limit, (long long)item->starts_ms, (long long)item->ends_ms,
+             (long long)item->hold_ms, inventory_strategy_name(item->strategy));
+}
+
+/* False: they are no terms that this version knows. */
+static bool item_terms_read(struct inventory_item *item, const char *terms) {
+    int64_t *const numbers[] = {&item->initial, &item->limit, &item->starts_ms, &item->ends_ms,
+                                &item->hold_ms};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char *end;
+        *numbers[i] = strtoll(terms, &end, 10);
+        if (end == terms || *end != ' ')
+            return false;
+        terms = end + 1;
+    }
+    return inventory_strategy_find(terms, &item->strategy);
+}
 
 void item_command(const char *argv[ITEM_ARGC], const char *key) {
     argv[0] = "HMGET";
@@ -14,17 +33,14 @@ void item_command(const char *argv[ITEM_ARGC], const char *key) {
 }
 
 bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
-    if (redis_value_count(value) != ITEM_FIELDS || redis_value_type(redis_value_at(value, 0)) == REDIS_NIL)
-        return false;
+    const char *terms =
+        redis_value_count(value) == ITEM_FIELDS ? redis_value_text(redis_value_at(value, 0)) : NULL;
     struct inventory_item read = {.initial = 0};
-    int64_t *const numbers[] = {&read.initial, &read.restocked, &read.available, &read.held,
-                                &read.sold,    &read.limit,     &read.starts_ms, &read.ends_ms,
-                                &read.hold_ms, &read.shortage};
-    for (size_t i = 0; i < ITEM_FIELDS - 1; i++)
-        *numbers[i] = redis_value_integer(redis_value_at(value, i), 0);
-    const char *strategy = redis_value_text(redis_value_at(value, ITEM_FIELDS - 1));
-    if (!strategy || !inventory_strategy_find(strategy, &read.strategy))
+    int64_t *const numbers[] = {&read.restocked, &read.available, &read.held, &read.sold, &read.shortage};
+    if (!terms || !item_terms_read(&read, terms))
         return false;
+    for (size_t i = 1; i < ITEM_FIELDS; i++)
+        *numbers[i - 1] = redis_value_integer(redis_value_at(value, i), 0);
     snprintf(read.item, sizeof read.item, "%s", name);
     *item = read;
     return true;

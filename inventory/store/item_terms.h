@@ -5,7 +5,11 @@
 #include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
 
-enum { ITEM_FIELDS = 11 };
+/* INITIAL LIMIT STARTS ENDS HOLD STRATEGY */
+enum { ITEM_TERMS_SIZE = 160 };
+void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item);
+
+enum { ITEM_FIELDS = 6 };
 /* The fields that item_read() reads, in its order. */
 extern const char *const item_fields[ITEM_FIELDS];
 

@@ -9,6 +9,7 @@
 #include "base/redis/async/router.h"
 #include "base/redis/url.h"
 #include "inventory/inventory.h"
+#include "inventory/model/keys.h"
 
 struct shared {
     struct inventory_config config;
@@ -21,9 +22,12 @@ struct shared {
     char error[256]; /* the last error of the store; see store_status() */
 };
 
-/* For scripts: whether they write the event stream. */
-static inline const char *shared_events(const struct shared *shared) {
-    return shared->config.events ? "on" : "off";
+/* The last of a script's keys is the event stream, if it is written. Returns the number of keys. */
+static inline int shared_add_events(const struct shared *shared, const struct sale_keys *keys,
+                                    const char **argv, int count) {
+    if (shared->config.events)
+        argv[count++] = keys->events;
+    return count;
 }
 
 static inline int64_t shared_now_ms(const struct shared *shared) {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/due.h"
 #include "inventory/purchases/purchase.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
@@ -14,7 +13,7 @@ int64_t client_expires_ms(const struct client_read *read) {
     return read->item.hold_ms ? read->now_ms + read->item.hold_ms : 0;
 }
 
-static enum inventory_status judge(const struct inventory_purchase *purchase) {
+static enum inventory_status client_judge(const struct inventory_purchase *purchase) {
     const struct client_read *read = purchase->read;
     const struct inventory_item *item = &read->item;
     if (read->status != INVENTORY_OK)
@@ -29,7 +28,7 @@ static enum inventory_status judge(const struct inventory_purchase *purchase) {
     return item->limit && read->had + purchase->quantity > item->limit ? INVENTORY_LIMIT : INVENTORY_OK;
 }
 
-static void go_on(struct inventory_purchase *purchase) {
+static void client_go_on(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
     if (read->status == INVENTORY_OK && read->item.strategy != read->begun_as) {
         /* The item was created anew with another strategy: client_read_finish() starts the purchase again. */
@@ -37,13 +36,14 @@ static void go_on(struct inventory_purchase *purchase) {
         read->moved = true;
         read->status = INVENTORY_UNAVAILABLE;
     }
-    read->next(purchase, judge(purchase));
+    read->next(purchase, client_judge(purchase));
 }
 
 /* What is read, each by a call; the replies may come in any order. */
 enum part { PART_TIME, PART_ITEM, PART_ORDER, PART_USER, PARTS };
 
-static void read_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
+static void client_read_part(struct inventory_purchase *purchase, enum part part,
+                             const struct redis_value *value) {
     struct client_read *read = purchase->read;
     if (part == PART_TIME)
         read->now_ms = store_time_ms(value);
@@ -55,7 +55,8 @@ static void read_part(struct inventory_purchase *purchase, enum part part, const
         read->had = redis_value_integer(value, 0);
 }
 
-static void on_part(struct inventory_purchase *purchase, enum part part, const struct redis_value *value) {
+static void client_on_part(struct inventory_purchase *purchase, enum part part,
+                           const struct redis_value *value) {
     struct client_read *read = purchase->read;
     enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (value && read->redis && router_note(read->store, read->redis, value) == ROUTER_MOVED)
@@ -63,28 +64,28 @@ static void on_part(struct inventory_purchase *purchase, enum part part, const s
     if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
     if (read->status == INVENTORY_OK)
-        read_part(purchase, part, value);
+        client_read_part(purchase, part, value);
     if (++read->parts == PARTS)
-        go_on(purchase);
+        client_go_on(purchase);
 }
 
-static void on_time(void *ctx, const struct redis_value *value) {
-    on_part(ctx, PART_TIME, value);
+static void client_on_time(void *ctx, const struct redis_value *value) {
+    client_on_part(ctx, PART_TIME, value);
 }
 
-static void on_item(void *ctx, const struct redis_value *value) {
-    on_part(ctx, PART_ITEM, value);
+static void client_on_item(void *ctx, const struct redis_value *value) {
+    client_on_part(ctx, PART_ITEM, value);
 }
 
-static void on_order(void *ctx, const struct redis_value *value) {
-    on_part(ctx, PART_ORDER, value);
+static void client_on_order(void *ctx, const struct redis_value *value) {
+    client_on_part(ctx, PART_ORDER, value);
 }
 
-static void on_user(void *ctx, const struct redis_value *value) {
-    on_part(ctx, PART_USER, value);
+static void client_on_user(void *ctx, const struct redis_value *value) {
+    client_on_part(ctx, PART_USER, value);
 }
 
-static void on_fenced(void *ctx, const struct redis_value *value) {
+static void client_on_fenced(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct client_read *read = purchase->read;
     enum inventory_status status = fenced_decode(purchase, value);
@@ -93,9 +94,9 @@ static void on_fenced(void *ctx, const struct redis_value *value) {
         return;
     }
     read->now_ms = redis_value_integer(redis_value_at(value, 3), 0);
-    read_part(purchase, PART_ITEM, redis_value_at(value, 1));
-    read_part(purchase, PART_USER, redis_value_at(value, 2));
-    go_on(purchase);
+    client_read_part(purchase, PART_ITEM, redis_value_at(value, 1));
+    client_read_part(purchase, PART_USER, redis_value_at(value, 2));
+    client_go_on(purchase);
 }
 
 void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const char *format, ...) {
@@ -109,23 +110,23 @@ void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const
     va_end(list);
 }
 
-static void read_item(struct inventory_purchase *purchase) {
+static void client_read_item(struct inventory_purchase *purchase) {
     const char *argv[ITEM_ARGC];
     item_command(argv, purchase->in->keys.item);
     if (purchase->read->redis)
-        redis_call(purchase->read->redis, on_item, purchase, ITEM_ARGC, argv);
+        redis_call(purchase->read->redis, client_on_item, purchase, ITEM_ARGC, argv);
     else
-        router_call(purchase->read->store, on_item, purchase, ITEM_ARGC, argv);
+        router_call(purchase->read->store, client_on_item, purchase, ITEM_ARGC, argv);
 }
 
 /* The time of the server that has the item. */
-static void read_time(struct inventory_purchase *purchase) {
+static void client_read_time(struct inventory_purchase *purchase) {
     struct client_read *read = purchase->read;
     struct redis *redis = read->redis ? read->redis : router_connection(read->store, purchase->in->keys.item);
     if (redis)
-        redis_callf(redis, on_time, purchase, "TIME");
+        redis_callf(redis, client_on_time, purchase, "TIME");
     else
-        on_time(purchase, redis_unsent);
+        client_on_time(purchase, redis_unsent);
 }
 
 void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
@@ -151,13 +152,13 @@ void client_read_over(struct inventory_purchase *purchase, struct router *store,
     purchase_set_connection(purchase, redis);
     purchase->sent_ms = clock_wall_ms(purchase->purchases->shared->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
-        fenced_send_read(purchase, on_fenced);
+        fenced_send_read(purchase, client_on_fenced);
         return;
     }
-    read_time(purchase);
-    read_item(purchase);
-    client_callf(purchase, on_order, "HGET %s %s", keys->orders, purchase->digest);
-    client_callf(purchase, on_user, "HGET %s %s", keys->users, purchase->user);
+    client_read_time(purchase);
+    client_read_item(purchase);
+    client_callf(purchase, client_on_order, "HGET %s %s", keys->item, purchase->digest);
+    client_callf(purchase, client_on_user, "HGET %s " USER_FIELD "%s", keys->item, purchase->user);
 }
 
 void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status) {
@@ -177,35 +178,18 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
     }
 }
 
-static void on_touched(void *ctx, const struct redis_value *value) {
-    struct inventory_purchase *purchase = ctx;
-    enum inventory_status status = store_status(purchase->purchases->shared, value);
-    if (status == INVENTORY_OK)
-        purchase_keep_due(purchase->purchases, purchase->item, client_expires_ms(purchase->read));
-    purchase->read->touched(purchase, status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status);
-}
-
-void client_touch_index(struct inventory_purchase *purchase,
-                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
-    struct client_read *read = purchase->read;
-    read->touched = next;
-    if (read->item.hold_ms)
-        due_touch(purchase->purchases->shared->store, purchase->item, client_expires_ms(read), on_touched,
-                  purchase);
-    else
-        next(purchase, INVENTORY_OK);
-}
-
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     struct client_read *read = purchase->read;
     const struct sale_keys *keys = &purchase->in->keys;
     bool events = purchase->purchases->shared->config.events;
-    read->pending += events + (read->item.hold_ms > 0);
+    read->pending += events + 2 * (read->item.hold_ms > 0);
     if (events)
         client_callf(purchase, fn, "XADD %s * %s %s", keys->events, purchase->digest, read->record);
-    if (read->item.hold_ms)
-        client_callf(purchase, fn, "ZADD %s %lld %s", keys->holds, (long long)client_expires_ms(read),
-                     purchase->digest);
+    if (read->item.hold_ms) { /* first the item in the index of due times: so no hold is forgotten */
+        long long expires_ms = client_expires_ms(read);
+        client_callf(purchase, fn, "ZADD %s LT %lld %s", keys->due, expires_ms, keys->item);
+        client_callf(purchase, fn, "ZADD %s %lld %s", keys->holds, expires_ms, purchase->digest);
+    }
 }
 
 void client_print_record(struct inventory_purchase *purchase) {
@@ -227,9 +211,9 @@ void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64
     client_callf(purchase, fn, "HSET %s available %lld", keys->item, (long long)available);
     client_callf(purchase, fn, "HINCRBY %s %s %lld", keys->item, read->item.hold_ms ? "held" : "sold",
                  (long long)purchase->quantity);
-    client_callf(purchase, fn, "HSET %s %s %s", keys->orders, purchase->digest, read->record);
+    client_callf(purchase, fn, "HSET %s %s %s", keys->item, purchase->digest, read->record);
     if (read->item.limit)
-        client_callf(purchase, fn, "HSET %s %s %lld", keys->users, purchase->user,
+        client_callf(purchase, fn, "HSET %s " USER_FIELD "%s %lld", keys->item, purchase->user,
                      (long long)(read->had + purchase->quantity));
     client_write_entries(purchase, fn);
 }

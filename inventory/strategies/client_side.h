@@ -19,12 +19,10 @@ struct client_read {
     int pending;                  /* of a write: replies to come, and 1 until all is sent */
     enum inventory_status status; /* of the replies that came */
     struct delayed delayed;
-    void (*touched)(struct inventory_purchase *purchase, enum inventory_status status);
     int64_t now_ms; /* by the store's clock */
     struct inventory_item item;
     int64_t had; /* units of the user */
     enum inventory_strategy begun_as;
-    int64_t indexed_ms;       /* fenced: the item is in the index until then, see due.h */
     char order[RECORD_SIZE];  /* the key's order, or "" */
     char record[RECORD_SIZE]; /* the order to write */
 };
@@ -45,10 +43,6 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
 /* Queues the writes of a sale that leaves `available` units. This and the next two add the replies that `fn`
  * will get to read->pending. */
 void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
-/* Before a hold is written: touches the entry of its item in the index of due times (see due.h), then calls
- * `next`, with OK at once if the item has no holds. */
-void client_touch_index(struct inventory_purchase *purchase,
-                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
 /* Queues the entries that follow from an order: in the event stream, and of the hold. */
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order to write into read->record. */

@@ -11,29 +11,19 @@
 
 static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};
 
-enum { MORE = SCRIPT_ARGV + 11 }; /* where the arguments begin in which read and write differ */
-
-static void call(struct inventory_purchase *purchase, const char *what, const char *const *more, int count,
-                 redis_reply_fn *fn) {
+static void fenced_call(struct inventory_purchase *purchase, const char *what, const char *const *more,
+                        int count, redis_reply_fn *fn) {
     const struct sale_keys *keys = &purchase->in->keys;
     char token[FENCING_TOKEN_SIZE];
     fencing_token_print(token, &purchase->token);
-    const char *argv[MORE + ITEM_FIELDS] = {NULL,
-                                            NULL,
-                                            NULL,
-                                            keys->item,
-                                            keys->orders,
-                                            keys->users,
-                                            keys->holds,
-                                            keys->events,
-                                            keys->token,
-                                            shared_events(purchase->purchases->shared),
-                                            what,
-                                            token,
-                                            purchase->digest,
-                                            purchase->user};
-    memcpy(argv + MORE, more, sizeof *more * (size_t)count);
-    router_run(purchase->purchases->shared->store, &fenced_script, 6, MORE + count, argv, fn, purchase);
+    const char *argv[SCRIPT_ARGV + 5 + 4 + ITEM_FIELDS] = {NULL,        NULL,      NULL,       keys->item,
+                                                           keys->holds, keys->due, keys->token};
+    int key_count = shared_add_events(purchase->purchases->shared, keys, argv + SCRIPT_ARGV, 4);
+    const char **at = argv + SCRIPT_ARGV + key_count;
+    memcpy(at, (const char *[]){what, token, purchase->digest, purchase->user}, 4 * sizeof *at);
+    memcpy(at + 4, more, sizeof *more * (size_t)count);
+    router_run(purchase->purchases->shared->store, &fenced_script, key_count,
+               SCRIPT_ARGV + key_count + 4 + count, argv, fn, purchase);
 }
 
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
@@ -60,15 +50,14 @@ enum inventory_status fenced_decode(struct inventory_purchase *purchase, const s
 }
 
 void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
-    call(purchase, "read", item_fields, ITEM_FIELDS, fn);
+    fenced_call(purchase, "read", item_fields, ITEM_FIELDS, fn);
 }
 
 void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {
     const struct client_read *read = purchase->read;
-    char quantity[24], expires[24], indexed[24];
+    char quantity[24], expires[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
     snprintf(expires, sizeof expires, "%lld", (long long)expires_ms);
-    snprintf(indexed, sizeof indexed, "%lld", (long long)read->indexed_ms);
-    const char *const more[] = {quantity, read->record, expires, indexed};
-    call(purchase, "write", more, 4, fn);
+    const char *const more[] = {quantity, read->record, expires};
+    fenced_call(purchase, "write", more, 3, fn);
 }

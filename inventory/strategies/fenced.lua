@@ -6,50 +6,36 @@
 -- whose write would then rest on a read that is outdated. Both numbers have leading zeros, so that the order of the texts is the order of the
 -- tokens: numbers are exact only up to 2^53 here.
 --
--- KEYS: item, orders, users, holds, events, token (one hash tag, so one slot).
--- ARGV: whether the event stream is written (on | off), what, token, digest, user, then
+-- KEYS: item, holds, due, token[, events] (see stock.lua).
+-- ARGV: what, token, digest, user, then
 --   read: names of fields. Replies {'read', the item's fields, the user's units, now (ms, by this server's clock)}.
---   write: quantity, record, hold_until (0: none), indexed. Replies {'sold'}, {'sold-out', available}, {'limit'}, or {'index', until}, as
---     purchase.lua does.
+--   write: quantity, record, expiry of the hold (0: none). Replies {'sold'}, or {a reason to refuse, available}.
 -- Or, both: {'order', record}: this key has its order already, however old the token | {'stale'} | {'unknown-item'}.
 --
--- The newest token is a key of its own, since it must outlive the item, which may be created anew. As in purchase.lua, the first write is one
--- that Redis refuses when out of memory, so a call is carried out whole or not at all.
-local item, orders, users, holds, events, newest_token = unpack(KEYS)
-local streams, what, token, digest, user = unpack(ARGV, 1, 5)
+-- The newest token is a key of its own, since it must outlive the item, which may be created anew.
+local what, token, digest, user = unpack(ARGV, 1, 4)
 
-local record = redis.call('HGET', orders, digest)
-if record then return {'order', record} end
-local available, limit = unpack(redis.call('HMGET', item, 'available', 'limit'))
-if not available then return {'unknown-item'} end
+local item, c = read(KEYS[1], digest, '@' .. user)
+if not item then return {'unknown-item'} end
+if c[5] then return {'order', c[5]} end
 
-local newest = redis.call('GET', newest_token)
+local newest = call('GET', KEYS[4])
 if newest and token < newest then return {'stale'} end
-if newest ~= token then redis.call('SET', newest_token, token) end
+if newest ~= token then call('SET', KEYS[4], token) end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if what == 'read' then
-  return {'read', redis.call('HMGET', item, unpack(ARGV, 6)), redis.call('HGET', users, user), now}
-end
+local now = clock()
+if what == 'read' then return {'read', call('HMGET', item.key, unpack(ARGV, 5)), c[6], now} end
 
--- By increments: restocks, and holds that end, need no lock and may have added units since the read. The fence ensures that no units were
--- debited since; this is checked all the same, since a lock server that failed over may give out one fence twice.
-local quantity, new, hold_until, entered = unpack(ARGV, 6, 9)
-available, limit = tonumber(available), tonumber(limit)
-if available < tonumber(quantity) then return {'sold-out', available} end
-if limit > 0 and quantity + (redis.call('HGET', users, user) or 0) > limit then return {'limit'} end
-if hold_until ~= '0' and tonumber(redis.call('HGET', item, 'indexed') or 0) <= now then
-  if tonumber(entered) > now then
-    redis.call('HSET', item, 'indexed', entered)
-  elseif redis.call('ZCOUNT', holds, '-inf', '(+inf') == 0 then
-    return {'index', tonumber(hold_until)}
-  end
-end
-redis.call('HSET', orders, digest, new)
-if streams == 'on' then redis.call('XADD', events, '*', digest, new) end
-redis.call('HINCRBY', item, 'available', -quantity)
-redis.call('HINCRBY', item, hold_until ~= '0' and 'held' or 'sold', quantity)
-if limit > 0 then redis.call('HINCRBY', users, user, quantity) end
-if hold_until ~= '0' then redis.call('ZADD', holds, hold_until, digest) end
+-- Restocks, and holds that end, need no lock and may have added units since the read: so the write goes by what is there now. The fence ensures
+-- that no units were debited since; this is checked all the same, since a lock server that failed over may give out one fence twice.
+local quantity, record, expires = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local had = tonumber(c[6] or 0)
+local word = refusal(item, now, quantity, had)
+if word then return {word, item.available} end
+item.holds, item.due, item.events = KEYS[2], KEYS[3], KEYS[5]
+local new = {digest, record}
+if item.terms.limit > 0 then new[3], new[4] = '@' .. user, had + quantity end
+move(item, quantity, 'available', expires ~= '0' and 'held' or 'sold')
+save(item, new, 2)
+if expires ~= '0' then hold(item, {expires, digest}) end
 return {'sold'}

@@ -16,7 +16,6 @@ enum { CONNECTIONS = 4 };
 struct connection {
     struct router *store;
     struct inventory_purchase *purchase; /* that uses it */
-    bool touched;                        /* the item's entry in the index of due times, for this attempt */
     struct optimistic *of;
 };
 
@@ -26,109 +25,88 @@ struct optimistic {
     struct purchase_queue waiting;
 };
 
-static void attempt(struct connection *connection);
+static void optimistic_attempt(struct connection *connection);
 
-static void serve(struct optimistic *optimistic) {
+static void optimistic_serve(struct optimistic *optimistic) {
     for (int i = 0; i < CONNECTIONS && !STAILQ_EMPTY(&optimistic->waiting); i++) {
         struct connection *connection = &optimistic->connections[i];
         if (connection->purchase ||
-            !router_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->item))
+            !router_is_up(connection->store, STAILQ_FIRST(&optimistic->waiting)->in->keys.item))
             continue;
         connection->purchase = purchase_queue_take(&optimistic->waiting);
-        connection->touched = false;
-        attempt(connection);
+        optimistic_attempt(connection);
     }
 }
 
-static struct connection *connection_of(const struct inventory_purchase *purchase) {
+static struct connection *optimistic_connection_of(const struct inventory_purchase *purchase) {
     struct connection *connection = purchase->strategies->optimistic->connections;
     while (connection->purchase != purchase)
         connection++;
     return connection;
 }
 
-static void leave(struct inventory_purchase *purchase, enum inventory_status status) {
+static void optimistic_leave(struct inventory_purchase *purchase, enum inventory_status status) {
     struct optimistic *optimistic = purchase->strategies->optimistic;
-    connection_of(purchase)->purchase = NULL;
+    optimistic_connection_of(purchase)->purchase = NULL;
     client_read_finish(purchase, status);
-    serve(optimistic);
+    optimistic_serve(optimistic);
 }
 
 /* A write that is refused discards the transaction: EXEC only says that. */
-static void on_queued(void *ctx, const struct redis_value *value) {
+static void optimistic_on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (value && redis_value_type(value) == REDIS_ERROR)
         router_note(purchase->read->store, purchase->read->redis, value);
 }
 
-/* `touched`: the entry in the index is, for a hold that follows at once. */
-static void start_anew(struct inventory_purchase *purchase, enum inventory_status status, bool touched) {
-    connection_of(purchase)->touched = touched;
-    if (status == INVENTORY_OK)
-        attempt(connection_of(purchase));
-    else
-        leave(purchase, status);
-}
-
-static void on_executed(void *ctx, const struct redis_value *value) {
+static void optimistic_on_executed(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     struct strategies *strategies = purchase->strategies;
     enum inventory_status status = store_status(strategies->shared, value);
     if (status != INVENTORY_OK || redis_value_type(value) == REDIS_ARRAY) {
-        leave(purchase, status);
+        optimistic_leave(purchase, status);
         return;
     }
     metric_add(&strategies->shared->metrics->conflicts, 1);
     if (clock_mono_ms(strategies->shared->config.clock) > purchase->deadline_ms)
-        leave(purchase, INVENTORY_OVERLOADED);
+        optimistic_leave(purchase, INVENTORY_OVERLOADED);
     else
-        start_anew(purchase, INVENTORY_OK, false);
+        optimistic_attempt(optimistic_connection_of(purchase));
 }
 
-/* The entry in the index is touched by another connection. A watch may have ended meanwhile, so all is read
- * again. */
-static void on_touched(struct inventory_purchase *purchase, enum inventory_status status) {
-    start_anew(purchase, status, true);
-}
-
-static void on_read(struct inventory_purchase *purchase, enum inventory_status status) {
+static void optimistic_on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
     if (read->slot_moved &&
         clock_mono_ms(purchase->purchases->shared->config.clock) <= purchase->deadline_ms) {
-        start_anew(purchase, INVENTORY_OK, false);
+        optimistic_attempt(optimistic_connection_of(purchase));
         return;
     }
     if (status != INVENTORY_OK) {
         redis_callf(read->redis, NULL, NULL, "UNWATCH");
-        leave(purchase, status);
-        return;
-    }
-    if (read->item.hold_ms && !connection_of(purchase)->touched) {
-        redis_callf(read->redis, NULL, NULL, "UNWATCH");
-        client_touch_index(purchase, on_touched);
+        optimistic_leave(purchase, status);
         return;
     }
     redis_callf(read->redis, NULL, NULL, "MULTI");
-    client_write(purchase, on_queued, read->item.available - purchase->quantity);
-    redis_callf(read->redis, on_executed, purchase, "EXEC");
+    client_write(purchase, optimistic_on_queued, read->item.available - purchase->quantity);
+    redis_callf(read->redis, optimistic_on_executed, purchase, "EXEC");
 }
 
-static void attempt(struct connection *connection) {
+static void optimistic_attempt(struct connection *connection) {
     struct inventory_purchase *purchase = connection->purchase;
-    struct redis *redis = router_connection(connection->store, purchase->item);
+    struct redis *redis = router_connection(connection->store, purchase->in->keys.item);
     if (!redis || !redis_is_up(redis)) { /* it waits for the server that has the item by now */
         connection->purchase = NULL;
         STAILQ_INSERT_HEAD(&connection->of->waiting, purchase, next);
         return;
     }
     redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
-    client_read_over(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, on_read);
+    client_read_over(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, optimistic_on_read);
 }
 
-static void on_state(void *ctx, bool up) {
+static void optimistic_on_state(void *ctx, bool up) {
     struct connection *connection = ctx;
     if (up)
-        serve(connection->of);
+        optimistic_serve(connection->of);
 }
 
 static struct optimistic *optimistic_open(struct strategies *strategies) {
@@ -140,7 +118,7 @@ static struct optimistic *optimistic_open(struct strategies *strategies) {
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
-        connection->store = router_open_another(strategies->shared->store, on_state, connection);
+        connection->store = router_open_another(strategies->shared->store, optimistic_on_state, connection);
         if (connection->store)
             continue;
         while (i-- > 0)
@@ -151,7 +129,7 @@ static struct optimistic *optimistic_open(struct strategies *strategies) {
     return optimistic;
 }
 
-static void start(struct inventory_purchase *purchase) {
+static void optimistic_start(struct inventory_purchase *purchase) {
     struct strategies *strategies = purchase->strategies;
     if (!strategies->optimistic)
         strategies->optimistic = optimistic_open(strategies);
@@ -165,7 +143,7 @@ static void start(struct inventory_purchase *purchase) {
     purchase->deadline_ms =
         clock_mono_ms(strategies->shared->config.clock) + strategies->shared->config.call_timeout_ms;
     STAILQ_INSERT_TAIL(&optimistic->waiting, purchase, next);
-    serve(optimistic);
+    optimistic_serve(optimistic);
 }
 
 void optimistic_tick(struct strategies *strategies) {
@@ -174,13 +152,13 @@ void optimistic_tick(struct strategies *strategies) {
     const struct inventory_purchase *first;
     while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
         bool late = now_ms > first->deadline_ms;
-        if (!late && router_is_up(strategies->shared->store, first->item))
+        if (!late && router_is_up(strategies->shared->store, first->in->keys.item))
             break;
         purchase_finish(purchase_queue_take(&optimistic->waiting),
                         late ? INVENTORY_OVERLOADED : INVENTORY_UNAVAILABLE);
     }
     if (optimistic)
-        serve(optimistic);
+        optimistic_serve(optimistic);
 }
 
 void optimistic_close(struct strategies *strategies) {
@@ -195,4 +173,4 @@ void optimistic_close(struct strategies *strategies) {
     strategies->optimistic = NULL;
 }
 
-const struct strategy strategy_optimistic = {.start = start};
+const struct strategy strategy_optimistic = {.start = optimistic_start};

@@ -17,11 +17,10 @@ struct strategies {
 
     /* batch.c */
     struct batch *spare_batches;
-    struct lane lane; /* of all items, but in a cluster */
-    /* Of the call that is being sent. It has 3 arguments, an item 5 keys and 1 argument, a purchase 3; the
-     * numbers are until when the item is in the index, how many purchases each has, and their quantities. */
-    const char *argv[SCRIPT_ARGV + 3 + (5 + 1 + 3) * INVENTORY_BATCH_MAX];
-    char numbers[DECIMAL_SIZE + (4 + 5) * INVENTORY_BATCH_MAX];
+    /* Of the call that is being sent. It has 3 arguments, an item 4 keys and 1 argument, a purchase 3; the
+     * numbers are how many purchases each item has, and their quantities. */
+    const char *argv[SCRIPT_ARGV + 3 + (4 + 1 + 3) * INVENTORY_BATCH_MAX];
+    char numbers[(5 + DECIMAL_SIZE) * INVENTORY_BATCH_MAX];
 
     /* optimistic.c */
     struct optimistic *optimistic;

@@ -145,7 +145,7 @@ void store_health(struct seller *seller, struct inventory_health *out) {
 
 long long holds_indexed(const struct redis_server *redis, const char *until_ms) {
     static const char count[] = "local n = 0\n"
-                                "for part = 0, 7 do n = n + redis.call('ZCOUNT', 'seckill:{due:' .. part .. "
+                                "for part = 0, 63 do n = n + redis.call('ZCOUNT', 'seckill:due:{' .. part .. "
                                 "'}', '-inf', ARGV[1]) end\n"
                                 "return n\n";
     return redis_integer(redis, "EVAL", count, "0", until_ms, NULL);
@@ -159,8 +159,11 @@ struct swept {
 
 static bool is_swept(void *arg) {
     struct swept *swept = arg;
-    inventory_sweep(swept->seller->inventory); /* nothing, while one is in flight */
-    return holds_indexed(swept->redis, swept->now) == 0;
+    bool is_over = !swept->seller->inventory->purchases.sweeping; /* what it did was told */
+    if (is_over && holds_indexed(swept->redis, swept->now) == 0)
+        return true;
+    inventory_sweep(swept->seller->inventory);
+    return false;
 }
 
 void holds_sweep_on(struct seller *seller) {
@@ -179,16 +182,27 @@ void holds_sweep(struct seller *seller, const struct redis_server *redis) {
 /* ---- checks ---- */
 
 static const char audit_lua[] =
-    "local I = 'seckill:{' .. ARGV[1] .. '}:'\n"
     "local function pairs_of(list)\n"
     "  local t = {}\n"
     "  for i = 1, #list, 2 do t[list[i]] = list[i + 1] end\n"
     "  return t\n"
     "end\n"
-    "local item = pairs_of(redis.call('HGETALL', I .. 'item'))\n"
-    "if not item.initial then return 'there is no such item' end\n"
+    "local I = KEYS[1]\n"
+    "local item = pairs_of(redis.call('HGETALL', I))\n"
+    "if not item.terms then return 'there is no such item' end\n"
+    "local orders, counted, moves = {}, {}, {}\n"
+    "for field, value in pairs(item) do\n"
+    "  if string.sub(field, 1, 1) == '@' then counted[string.sub(field, 2)] = value\n"
+    "  elseif string.sub(field, 1, 1) == '+' then moves[#moves + 1] = value\n"
+    "  elseif #field == 22 then orders[field] = value\n"
+    "  elseif not string.find(' terms available held sold restocked returned shortage ', ' ' .. field .. ' "
+    "') then\n"
+    "    return 'a field is named ' .. field\n"
+    "  end\n"
+    "end\n"
+    "item.initial, item.limit = string.match(item.terms, '^(%d+) (%d+) ')\n"
     "local last, restocked = {}, 0\n"
-    "for _, entry in ipairs(redis.call('XRANGE', I .. 'ledger', '-', '+')) do\n"
+    "for _, entry in ipairs(redis.call('XRANGE', I .. ':events', '-', '+')) do\n"
     "  for i = 1, #entry[2], 2 do\n"
     "    local name, value = entry[2][i], entry[2][i + 1]\n"
     "    if name == 'restock' or name == 'transfer' then\n"
@@ -199,7 +213,7 @@ static const char audit_lua[] =
     "  end\n"
     "end\n"
     "local units, users, holds = {h = 0, b = 0, c = 0, x = 0, e = 0, u = 0}, {}, {}\n"
-    "for digest, record in pairs(pairs_of(redis.call('HGETALL', I .. 'orders'))) do\n"
+    "for digest, record in pairs(orders) do\n"
     "  local state, quantity, user, expires = string.match(record, '^([hcxe])%d* (%d+) (%S+) %d+ "
     "?(%d*)$')\n"
     "  if not state then\n"
@@ -216,7 +230,7 @@ static const char audit_lua[] =
     "end\n"
     "if next(last) then return 'the ledger alone has the order ' .. next(last) end\n"
     "if tonumber(item.restocked) ~= restocked then return 'restocked differs from the ledger' end\n"
-    "for _, said in ipairs(redis.call('HVALS', I .. 'restocks')) do\n"
+    "for _, said in ipairs(moves) do\n"
     "  local word, units = string.match(said, '^(%a*) ?(%d+)')\n"
     "  if word == 'send' then restocked = restocked + units\n"
     "  elseif word ~= 'refund' then restocked = restocked - units end\n"
@@ -230,22 +244,31 @@ static const char audit_lua[] =
     "if item.initial + item.restocked ~= item.available + units.h + units.c then return 'units are missing' "
     "end\n"
     "if item.limit ~= '0' then\n"
-    "  for user, n in pairs(pairs_of(redis.call('HGETALL', I .. 'users'))) do\n"
+    "  for user, n in pairs(counted) do\n"
     "    if tonumber(n) ~= (users[user] or 0) then return 'the units of ' .. user .. ' differ' end\n"
     "    if tonumber(n) > tonumber(item.limit) then return user .. ' is over the limit' end\n"
     "    users[user] = nil\n"
     "  end\n"
     "  if next(users) then return 'not counted: the units of ' .. next(users) end\n"
     "end\n"
-    "for digest, due in pairs(pairs_of(redis.call('ZRANGE', I .. 'holds', 0, -1, 'WITHSCORES'))) do\n"
+    "local first = redis.call('ZRANGE', I .. ':holds', 0, 0, 'WITHSCORES')[2]\n"
+    "local due = redis.call('ZSCORE', KEYS[2], I)\n"
+    "if first and first ~= 'inf' and (not due or tonumber(due) > tonumber(first)) then\n"
+    "  return 'a hold is forgotten by the index of due times'\n"
+    "end\n"
+    "for digest, due in pairs(pairs_of(redis.call('ZRANGE', I .. ':holds', 0, -1, 'WITHSCORES'))) do\n"
+    "  if digest ~= '' then\n"
     "  if tonumber(holds[digest]) ~= tonumber(due) then return 'a hold is listed wrongly: ' .. digest end\n"
     "  holds[digest] = nil\n"
+    "  end\n"
     "end\n"
     "if next(holds) then return 'a hold is not listed: ' .. next(holds) end\n"
     "return 'balanced'\n";
 
 const char *ledger_audit(const struct redis_server *redis, const char *item) {
-    return redis_command(redis, "EVAL", audit_lua, "0", item, NULL);
+    struct sale_keys keys;
+    sale_keys_make(&keys, item);
+    return redis_command(redis, "EVAL", audit_lua, "2", stock_key(item), keys.due, NULL);
 }
 
 void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,

@@ -8,7 +8,7 @@ static struct redis_server redis;
 
 /* ---- a model beside the store ---- */
 
-enum { ITEMS = 4, USERS = 12, ORDERS_MAX = 3000, HOLD_MS = 60000, STEPS = 1200 };
+enum { ITEMS = 4, USERS = 12, ITEM_MAX = 3000, HOLD_MS = 60000, STEPS = 1200 };
 
 struct model_order {
     int item, user;
@@ -20,7 +20,7 @@ struct model_order {
 struct model {
     struct inventory_item items[ITEMS];
     int64_t available[ITEMS], restocked[ITEMS], units[ITEMS][USERS];
-    struct model_order orders[ORDERS_MAX];
+    struct model_order orders[ITEM_MAX];
     int count;
     int restocks;
     uint64_t random;
@@ -227,12 +227,10 @@ static struct seller *plant(void) {
     return seller;
 }
 
-#define ITEM   "seckill:{phone}:item"
-#define ORDERS "seckill:{phone}:orders"
-#define USED   "seckill:{phone}:users"
-#define HOLDS  "seckill:{phone}:holds"
+#define ITEM  "seckill:{47}:phone"
+#define HOLDS "seckill:{47}:phone:holds"
 
-/* A digest is written @0 to @5. */
+/* A digest is written #0 to #5. */
 static const char *const planted[][5] = {
     {"HINCRBY", ITEM, "available", "1"},
     {"HINCRBY", ITEM, "available", "-1"},
@@ -241,37 +239,36 @@ static const char *const planted[][5] = {
     {"HINCRBY", ITEM, "held", "1"},
     {"HINCRBY", ITEM, "held", "-1"},
     {"HINCRBY", ITEM, "restocked", "1"},
-    {"HINCRBY", ITEM, "initial", "-1"},
+    {"HSET", ITEM, "terms", "9 4 0 0 60000 batch"},
     {"HINCRBY", ITEM, "returned", "1"},
     {"HINCRBY", ITEM, "returned", "-1"},
-    {"HSET", ITEM, "limit", "3"}, /* all agrees, but one has four */
+    {"HSET", ITEM, "terms", "10 3 0 0 60000 batch"}, /* all agrees, but one has four */
     {"HDEL", ITEM, "available"},
     {"HDEL", ITEM, "sold"},
     {"HSET", ITEM, "available", "lots"},
-    {"HDEL", ORDERS, "@0"},
-    {"HDEL", ORDERS, "@1"},
-    {"HSET", ORDERS, "@0", "c 2 ann 1700000000000 1700000060000"},
-    {"HSET", ORDERS, "@0", "c 1 zoe 1700000000000 1700000060000"}, /* the sums agree, the users do not */
-    {"HSET", ORDERS, "@0", "x 1 ann 1700000000000 1700000060000"},
-    {"HSET", ORDERS, "@1", "c 2 ann 1700000000000 1700000060000"},
-    {"HSET", ORDERS, "@2", "c 3 bob 1700000000000 1700000060000"},
-    {"HSET", ORDERS, "@3", "h 1 bob 1700000000000 1700000060000"},
-    {"HSET", ORDERS, "@3", "garbage"},
-    {"HSET", ORDERS, "@3", ""},
-    {"HSET", ORDERS, "@3", "e 1 bob"},
-    {"HSET", ORDERS, "0123456789012345678901", "c 1 ann 1700000000000"},
-    {"HSET", ORDERS, "0123456789012345678901", "h 1 ann 1700000000000 1700000060000"},
-    {"ZREM", HOLDS, "@1"},
+    {"HDEL", ITEM, "#0"},
+    {"HDEL", ITEM, "#1"},
+    {"HSET", ITEM, "#0", "c 2 ann 1700000000000 1700000060000"},
+    {"HSET", ITEM, "#0", "c 1 zoe 1700000000000 1700000060000"}, /* the sums agree, the users do not */
+    {"HSET", ITEM, "#0", "x 1 ann 1700000000000 1700000060000"},
+    {"HSET", ITEM, "#1", "c 2 ann 1700000000000 1700000060000"},
+    {"HSET", ITEM, "#2", "c 3 bob 1700000000000 1700000060000"},
+    {"HSET", ITEM, "#3", "h 1 bob 1700000000000 1700000060000"},
+    {"HSET", ITEM, "#3", "garbage"},
+    {"HSET", ITEM, "#3", ""},
+    {"HSET", ITEM, "#3", "e 1 bob"},
+    {"HSET", ITEM, "0123456789012345678901", "c 1 ann 1700000000000"},
+    {"HSET", ITEM, "0123456789012345678901", "h 1 ann 1700000000000 1700000060000"},
+    {"ZREM", HOLDS, "#1"},
     {"DEL", HOLDS},
-    {"ZADD", HOLDS, "1", "@0"},
+    {"ZADD", HOLDS, "1", "#0"},
     {"ZADD", HOLDS, "1", "0123456789012345678901"},
-    {"HINCRBY", USED, "ann", "1"},
-    {"HINCRBY", USED, "bob", "1"},
-    {"HINCRBY", USED, "ann", "-1"},
-    {"HSET", USED, "nobody", "1"},
-    {"HDEL", USED, "ann"},
-    {"DEL", USED},
-    {"DEL", ORDERS},
+    {"HINCRBY", ITEM, "@ann", "1"},
+    {"HINCRBY", ITEM, "@bob", "1"},
+    {"HINCRBY", ITEM, "@ann", "-1"},
+    {"HSET", ITEM, "@nobody", "1"},
+    {"HDEL", ITEM, "@ann"},
+    {"HSET", ITEM, "unknown", "1"},
 };
 
 static void test_planted(void) {
@@ -280,7 +277,7 @@ static void test_planted(void) {
         const char *words[5];
         for (int j = 0; j < 5; j++) {
             const char *word = planted[i][j];
-            words[j] = word && *word == '@' ? order_of[word[1] - '0'] : word;
+            words[j] = word && *word == '#' ? order_of[word[1] - '0'] : word;
         }
         const char *reply = redis_command(&redis, words[0], words[1], words[2], words[3], words[4], NULL);
         if (strstr(reply, "error"))
@@ -298,14 +295,14 @@ static void test_planted(void) {
 static void test_counts_of_errors(void) {
     struct seller *seller = plant();
     struct inventory_audit audit;
-    redis_command(&redis, "HSET", ORDERS, "x1", "c 10 ann 1700000000000", "x2", "??", "x3", "h 1 b 1 2 3",
-                  NULL);
+    redis_command(&redis, "HSET", ITEM, "x000000000000000000001", "c 10 ann 1700000000000",
+                  "x000000000000000000002", "??", "x000000000000000000003", "h 1 b 1 2 3", NULL);
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(!audit.conserved);
     CHECK_INT(audit.oversold, 4); /* 6 held and 13 sold of 15 */
     CHECK_INT(audit.unreadable, 2);
     CHECK_INT(audit.over_limit, 0);
-    redis_command(&redis, "HSET", USED, "ann", "5", "eve", "5", NULL);
+    redis_command(&redis, "HSET", ITEM, "@ann", "5", "@eve", "5", NULL);
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.over_limit, 2);
     /* oversold by the counters alone: as many orders as units, but fewer taken */
@@ -318,9 +315,9 @@ static void test_counts_of_errors(void) {
     /* an over-full sale whose sums agree all the same */
     seller = plant();
     redis_command(&redis, "HSET", ITEM, "available", "-2", "sold", "11", NULL);
-    redis_command(&redis, "HSET", ORDERS, "x1", "c 8 ann 1700000000000", NULL);
-    redis_command(&redis, "HINCRBY", USED, "zoe", "4", NULL);
-    redis_command(&redis, "HINCRBY", USED, "tom", "4", NULL);
+    redis_command(&redis, "HSET", ITEM, "x000000000000000000001", "c 8 ann 1700000000000", NULL);
+    redis_command(&redis, "HINCRBY", ITEM, "@zoe", "4", NULL);
+    redis_command(&redis, "HINCRBY", ITEM, "@tom", "4", NULL);
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK_INT(audit.oversold, 2);
     CHECK(!audit.conserved);
@@ -329,18 +326,20 @@ static void test_counts_of_errors(void) {
 static void test_wrong_type(void) {
     struct seller *seller = plant();
     struct inventory_audit audit;
-    redis_command(&redis, "DEL", ORDERS, NULL);
-    redis_command(&redis, "SET", ORDERS, "a string", NULL);
-    enum inventory_status status = item_audit(seller, "phone", &audit);
-    CHECK(status != INVENTORY_OK || !audit.conserved);
+    redis_command(&redis, "DEL", HOLDS, NULL);
+    redis_command(&redis, "SET", HOLDS, "a string", NULL);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_UNAVAILABLE);
+    redis_command(&redis, "DEL", ITEM, NULL);
+    redis_command(&redis, "SET", ITEM, "a string", NULL);
+    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_UNAVAILABLE);
     CHECK_STATUS(buy(seller, "phone", "ann", "new", 1)->status, INVENTORY_UNAVAILABLE);
-    CHECK_INT(redis_integer(&redis, "HGET", ITEM, "available", NULL), 6);
+    CHECK_STR(redis_command(&redis, "GET", ITEM, NULL), "a string");
 }
 
 /* What was sold to a key whose record is garbage now must not be sold again. */
 static void test_garbled_record(void) {
     struct seller *seller = plant();
-    redis_command(&redis, "HSET", ORDERS, order_of[0], "garbage", NULL);
+    redis_command(&redis, "HSET", ITEM, order_of[0], "garbage", NULL);
     CHECK_STATUS(buy(seller, "phone", "ann", "k0", 1)->status, INVENTORY_UNAVAILABLE);
     struct answer *answer = order_step_begin(seller, harness_format("phone:%s", order_of[0]), INVENTORY_READ);
     shop_settle(seller->shop);

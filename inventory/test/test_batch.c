@@ -158,7 +158,7 @@ static void test_without_events(void) {
     CHECK_STATUS(order_step(seller, first->order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     CHECK_STATUS(order_step(seller, second->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
-    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:ledger", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:events"), NULL), 0);
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
     CHECK(audit.conserved);
@@ -485,7 +485,7 @@ static void test_no_conflict_with_another_item(void) {
     item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 10);
     for (int i = 0; i < 8; i++) {
         CHECK_STATUS(buy(seller, "gone", "ann", "k", 1)->status, INVENTORY_SOLD_OUT);
-        redis_command(&redis, "HSET", "seckill:{gone}:item", "sold", "0", NULL);
+        redis_command(&redis, "HSET", stock_key("gone"), "sold", "0", NULL);
         CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     }
     CHECK_INT(inventory_metrics_read(seller->inventory)->conflicts, 0);

@@ -14,7 +14,7 @@ enum { MASTERS = 3 };
 
 static struct redis_cluster cluster;
 
-static struct seller *open_with_timeout(int call_timeout_ms) {
+static struct seller *open_with(int call_timeout_ms, bool events) {
     redis_cluster_flush(&cluster);
     for (int i = 0; i < MASTERS; i++)
         redis_command(&cluster.server[i], "CONFIG", "RESETSTAT", NULL);
@@ -22,21 +22,30 @@ static struct seller *open_with_timeout(int call_timeout_ms) {
     struct seller *seller =
         seller_open_with(shop, &(struct seller_options){.url = redis_cluster_url(&cluster),
                                                         .call_timeout_ms = call_timeout_ms,
-                                                        .resolve_ms = call_timeout_ms});
+                                                        .resolve_ms = call_timeout_ms,
+                                                        .without_events = !events});
     seller->locked = true;
     while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(shop);
     return seller;
 }
 
+static struct seller *open_with_timeout(int call_timeout_ms) {
+    return open_with(call_timeout_ms, true);
+}
+
 static struct seller *open_seller(void) {
     return open_with_timeout(0);
 }
 
-static struct redis_server *of(const char *item) {
-    struct redis_server *server = redis_cluster_of(&cluster, harness_format("{%s}", item));
+static struct redis_server *of_key(const char *key) {
+    struct redis_server *server = redis_cluster_of(&cluster, key);
     CHECK(server);
     return server;
+}
+
+static struct redis_server *of(const char *item) {
+    return of_key(stock_key(item));
 }
 
 static void check_stock(struct seller *seller, const char *item, int64_t available, int64_t held,
@@ -90,6 +99,10 @@ static void test_slots(void) {
 
 /* ---- slots that move ---- */
 
+static const char *tag_of(const struct txn *txn) {
+    return harness_format("{baskets:%u}", key_part(txn->transaction.id));
+}
+
 static struct redis_server *not_of(const char *item) {
     return &cluster.server[of(item) == &cluster.server[0]];
 }
@@ -105,46 +118,85 @@ static void test_moves(void) {
     const struct buy *first = buy(seller, "phone", "ann", "k0", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
     CHECK_STATUS(item_restock(seller, "phone", "r0", 1, NULL), INVENTORY_OK);
-    redis_cluster_begin_move("{phone}", from, to);
-    CHECK(redis_cluster_move_keys("{phone}", from, to, 100) > 3);
+    redis_cluster_begin_move(stock_key("phone"), from, to);
+    CHECK(redis_cluster_move_keys(stock_key("phone"), from, to, 100) > 3);
     if (strategy != INVENTORY_OPTIMISTIC) /* it must have all on one connection */
         CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     struct inventory_item read;
     CHECK_STATUS(item_reader(seller, "phone", &read), INVENTORY_OK);
     CHECK_STATUS(order_step(seller, first->order.id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    redis_cluster_end_move(&cluster, "{phone}", to);
+    redis_cluster_end_move(&cluster, stock_key("phone"), to);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_REPLAYED);
-    CHECK_INT(redis_integer(to, "HGET", "seckill:{phone}:item", "sold", NULL), 1);
+    CHECK_INT(redis_integer(to, "HGET", stock_key("phone"), "sold", NULL), 1);
     check_stock(seller, "phone", strategy == INVENTORY_OPTIMISTIC ? 99 : 98,
                 strategy == INVENTORY_OPTIMISTIC ? 1 : 2, 1);
 }
 
-/* Some of its keys are here, and some there: it is not sold until they are together, and then it is. */
+/* Some of its keys are here, and some there. Without holds a sale needs one key, and goes on. With holds it
+ * is not sold until they are together, and then it is. */
 static void test_split(void) {
-    struct seller *seller = open_with_timeout(1000);
+    struct seller *seller = open_with(1000, false);
     struct shop *shop = seller->shop;
     struct redis_server *from = of("phone"), *to = not_of("phone");
-    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    const char *plain = "plain0";
+    for (int i = 1; item_part(plain) != item_part("phone"); i++)
+        plain = harness_format("plain%d", i);
+    item_put_with(seller, "phone", 100, 0, 60000);
+    item_sell(seller, plain, INVENTORY_BATCH, 100);
     CHECK_STATUS(buy(seller, "phone", "ann", "k0", 1)->status, INVENTORY_OK);
-    redis_cluster_begin_move("{phone}", from, to);
+    redis_cluster_begin_move(stock_key("phone"), from, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "early", 1)->status, INVENTORY_OK); /* no key is missing */
-    CHECK_INT(redis_integer(from, "EXISTS", "seckill:{phone}:item", "seckill:{phone}:orders",
-                            "seckill:{phone}:users", "seckill:{phone}:holds", "seckill:{phone}:restocks",
-                            "seckill:{phone}:token", "seckill:{phone}:ledger", NULL),
-              7);
-    redis_cluster_move_key("seckill:{phone}:orders", from, to);
+    struct sale_keys keys;
+    sale_keys_make(&keys, "phone");
+    CHECK_INT(redis_integer(from, "EXISTS", keys.item, keys.holds, keys.due, keys.shortage, keys.token,
+                            keys.events, NULL),
+              6);
+    redis_cluster_move_key(keys.item, from, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK_HAS(inventory_last_error(seller->inventory), "TRYAGAIN");
+    CHECK_STATUS(buy(seller, plain, "ann", "k1", 1)->status, INVENTORY_OK);
+    redis_cluster_move_key(stock_key(plain), from, to);
+    CHECK_STATUS(buy(seller, plain, "ann", "k2", 1)->status, INVENTORY_OK);
     struct buy *waits = buy_begin(seller, "phone", "ann", "k2", 1);
     shop_idle(shop, 100);
     CHECK_INT(waits->answers, 0);
-    redis_cluster_move_keys("{phone}", from, to, 100);
-    redis_cluster_end_move(&cluster, "{phone}", to);
+    redis_cluster_move_keys(stock_key("phone"), from, to, 100);
+    redis_cluster_end_move(&cluster, stock_key("phone"), to);
     shop_settle(shop);
     CHECK_STATUS(waits->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    check_stock(seller, "phone", 96, 0, 4);
+    check_stock(seller, "phone", 96, 4, 0);
+}
+
+/* Of two items of a part one has moved, and the move goes no further: a call of both is carried out by nobody
+ * (TRYAGAIN). Each is sold by a call of its own. */
+static void test_split_items(void) {
+    struct seller *seller = open_with(500, false);
+    struct redis_server *from = of("phone"), *to = not_of("phone");
+    const char *other = "other0";
+    for (int i = 1; item_part(other) != item_part("phone"); i++)
+        other = harness_format("other%d", i);
+    item_sell(seller, "phone", INVENTORY_BATCH, 100);
+    item_sell(seller, other, INVENTORY_BATCH, 100);
+    uint64_t calls = inventory_metrics_read(seller->inventory)->batches;
+    struct buy *first[] = {buy_begin(seller, "phone", "ann", "k0", 1),
+                           buy_begin(seller, other, "ann", "k0", 1)};
+    shop_settle(seller->shop);
+    CHECK_INT(inventory_metrics_read(seller->inventory)->batches - calls, 1); /* together */
+    redis_cluster_begin_move(stock_key("phone"), from, to);
+    redis_cluster_move_key(stock_key("phone"), from, to);
+    struct buy *next[] = {buy_begin(seller, "phone", "ann", "k1", 1),
+                          buy_begin(seller, other, "ann", "k1", 1)};
+    shop_settle(seller->shop);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(first[i]->status, INVENTORY_OK);
+        CHECK_STATUS(next[i]->status, INVENTORY_OK);
+    }
+    redis_cluster_move_keys(stock_key("phone"), from, to, 100);
+    redis_cluster_end_move(&cluster, stock_key("phone"), to);
+    check_stock(seller, "phone", 98, 0, 2);
+    check_stock(seller, other, 98, 0, 2);
 }
 
 /* Only the notes of what a failover lost have moved. An order that was noted, and is bought again, is sold
@@ -152,8 +204,8 @@ static void test_split(void) {
 static void test_split_notes(void) {
     struct seller *seller = open_with_timeout(1000);
     struct redis_server *from = of("phone"), *to = not_of("phone");
-    const char *const item = "seckill:{phone}:item", *const orders = "seckill:{phone}:orders",
-                      *const notes = "seckill:{phone}:shortage";
+    const char *const item = stock_key("phone"), *const orders = stock_key("phone"),
+                      *const notes = stock_key("phone:shortage");
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     const struct buy *first = buy(seller, "phone", "ann", "k", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
@@ -163,12 +215,12 @@ static void test_split_notes(void) {
     CHECK_INT(redis_integer(from, "HDEL", orders, digest, NULL), 1);
     CHECK_STR(redis_command(from, "HMSET", item, "available", "10", "sold", "0", "shortage", "1", NULL),
               "OK");
-    redis_cluster_begin_move("{phone}", from, to);
+    redis_cluster_begin_move(stock_key("phone"), from, to);
     redis_cluster_move_key(notes, from, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     CHECK_INT(redis_integer(from, "HEXISTS", orders, digest, NULL), 0);
-    redis_cluster_move_keys("{phone}", from, to, 100);
-    redis_cluster_end_move(&cluster, "{phone}", to);
+    redis_cluster_move_keys(stock_key("phone"), from, to, 100);
+    redis_cluster_end_move(&cluster, stock_key("phone"), to);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(to, "HGET", item, "shortage", NULL), "0");
     CHECK_INT(redis_integer(to, "HEXISTS", notes, digest, NULL), 0);
@@ -191,11 +243,11 @@ static void test_moves_under_a_crowd(void) {
         for (int i = 0; i < EACH; i++) {
             buy_begin(seller, "phone", "ann", harness_format("k%d-%d", round, i), 1);
             if (i == EACH / 4)
-                redis_cluster_begin_move("{phone}", from, to);
+                redis_cluster_begin_move(stock_key("phone"), from, to);
             else if (i % 10 == 0 && i > EACH / 4)
-                redis_cluster_move_keys("{phone}", from, to, 1);
+                redis_cluster_move_keys(stock_key("phone"), from, to, 1);
             else if (i == EACH - 1)
-                redis_cluster_end_move(&cluster, "{phone}", to);
+                redis_cluster_end_move(&cluster, stock_key("phone"), to);
             shop_turn(shop);
         }
         shop_settle(shop);
@@ -225,9 +277,9 @@ static void test_nobody(void) {
     struct redis_server *owner = of("phone");
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     item_sell(seller, "lamp", INVENTORY_BATCH, 10);
-    CHECK(strcmp(redis_command(owner, "CLUSTER", "KEYSLOT", "phone", NULL),
-                 redis_command(owner, "CLUSTER", "KEYSLOT", "lamp", NULL)) != 0);
-    const char *slot = redis_command(owner, "CLUSTER", "KEYSLOT", "phone", NULL);
+    CHECK(strcmp(redis_command(owner, "CLUSTER", "KEYSLOT", stock_key("phone"), NULL),
+                 redis_command(owner, "CLUSTER", "KEYSLOT", stock_key("lamp"), NULL)) != 0);
+    const char *slot = redis_command(owner, "CLUSTER", "KEYSLOT", stock_key("phone"), NULL);
     for (int i = 0; i < MASTERS; i++)
         redis_command(&cluster.server[i], "CLUSTER", "DELSLOTS", slot, NULL);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
@@ -256,9 +308,9 @@ static void test_failover(void) {
     seller->locked = true;
     while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(shop);
-    struct redis_server *dies = redis_cluster_of(&pairs, "{phone}");
+    struct redis_server *dies = redis_cluster_of(&pairs, stock_key("phone"));
     const char *other = "lamp";
-    for (int i = 0; redis_cluster_of(&pairs, harness_format("{%s}", other)) == dies; i++)
+    for (int i = 0; redis_cluster_of(&pairs, stock_key(other)) == dies; i++)
         other = harness_format("lamp%d", i);
     item_sell(seller, "phone", INVENTORY_BATCH, 100000);
     item_sell(seller, other, INVENTORY_BATCH, 100000);
@@ -273,7 +325,7 @@ static void test_failover(void) {
         shop_idle(shop, 5);
     }
     long long sold =
-        redis_integer(redis_cluster_of(&pairs, "{phone}"), "HGET", "seckill:{phone}:item", "sold", NULL);
+        redis_integer(redis_cluster_of(&pairs, stock_key("phone")), "HGET", stock_key("phone"), "sold", NULL);
     check_stock(seller, "phone", 100000 - sold, 0, sold);
     redis_restart(dies); /* as a replica of its replica */
     for (int i = 0; i < 200; i++) {
@@ -323,7 +375,7 @@ static void test_optimistic_failover(void) {
         shop_open(), &(struct seller_options){.url = redis_cluster_url(&pairs), .call_timeout_ms = 1000});
     while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
-    struct redis_server *first = redis_cluster_of(&pairs, "{phone}"), *second = first + MASTERS;
+    struct redis_server *first = redis_cluster_of(&pairs, stock_key("phone")), *second = first + MASTERS;
     item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 1000);
     buy_forty(seller, "a");
     fail_over(seller->shop, first, second);
@@ -395,7 +447,7 @@ static void test_journal_moves(void) {
     bool seen[MASTERS] = {false};
     struct seller *seller = open_seller();
     for (unsigned part = 0; part < KEY_PARTS; part++)
-        seen[of(harness_format("baskets:%u", part)) - cluster.server] = true;
+        seen[of_key(harness_format("{baskets:%u}", part)) - cluster.server] = true;
     for (int i = 0; i < MASTERS; i++)
         CHECK(seen[i]);
     item_sell(seller, "phone", INVENTORY_BATCH, 100);
@@ -407,9 +459,8 @@ static void test_journal_moves(void) {
             basket[i] = txn_new(seller, harness_format("k%d", key++), "phone:1 lamp:1");
         while (key_part(basket[i]->transaction.id) != key_part(basket[0]->transaction.id));
     }
-    const char *tag = harness_format("baskets:%u", key_part(basket[0]->transaction.id));
-    struct redis_server *from = of(tag), *to = not_of(tag);
-    const char *braced = harness_format("{%s}", tag);
+    const char *braced = tag_of(basket[0]);
+    struct redis_server *from = of_key(braced), *to = &cluster.server[from == &cluster.server[0]];
     redis_cluster_begin_move(braced, from, to);
     CHECK_STATUS(txn_do(basket[0], TXN_MAKE), INVENTORY_OK);
     CHECK_INT(redis_cluster_move_keys(braced, from, to, 100), 3);
@@ -422,13 +473,9 @@ static void test_journal_moves(void) {
     check_stock(seller, "phone", 97, 0, 3);
 }
 
-static const char *tag_of(const struct txn *txn) {
-    return harness_format("baskets:%u", key_part(txn->transaction.id));
-}
-
 /* Nobody has the slots of a server that is gone. */
-static bool is_on(const char *tag, const struct redis_server *server) {
-    const struct redis_server *owner = redis_cluster_of(&cluster, harness_format("{%s}", tag));
+static bool is_on(const char *key, const struct redis_server *server) {
+    const struct redis_server *owner = redis_cluster_of(&cluster, key);
     return owner == server || !owner;
 }
 
@@ -448,68 +495,8 @@ static const char *item_not_on(const struct redis_server *server) {
     const char *item;
     do
         item = harness_format("living%d", serial++);
-    while (is_on(item, server));
+    while (is_on(stock_key(item), server));
     return item;
-}
-
-/* An item with holds: not on that server, but its entry in the index of due times is, or is not either. */
-static const char *put_indexed(struct seller *seller, const struct redis_server *server, bool there) {
-    const char *item;
-    do
-        item = item_not_on(server);
-    while (is_on(harness_format("due:%u", key_part(item)), server) != there);
-    struct inventory_item held = terms(item, INVENTORY_BATCH, 10);
-    held.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
-    return item;
-}
-
-struct overdue {
-    struct seller *seller;
-    const char *item;
-};
-
-/* Who reads the item by way of the inventory expires its holds. */
-static bool is_swept(void *arg) {
-    const struct overdue *overdue = arg;
-    const char *key = harness_format("seckill:{%s}:item", overdue->item);
-    inventory_sweep(overdue->seller->inventory); /* nothing, while one is in flight */
-    return strcmp(redis_command(of(overdue->item), "HGET", key, "held", NULL), "0") == 0;
-}
-
-/* So many items of that server are due in the part of the index in which this item is, before it. */
-static void crowd_part(const char *item, const struct redis_server *server, int count) {
-    const char *part = harness_format("due:%u", key_part(item));
-    for (int i = 0; count > 0; i++) {
-        const char *name = harness_format("crowd%d", i);
-        if (!is_on(name, server))
-            continue;
-        redis_command(of(part), "ZADD", harness_format("seckill:{%s}", part), "1", name, NULL);
-        count--;
-    }
-}
-
-/* A master dies that has a part of the index of due times. An item of another master that has a hold is sold
- * on; one that has none is not. Holds whose part is on another one expire. */
-static void test_index_gone(void) {
-    struct seller *seller = open_with_timeout(500);
-    struct redis_server *dies = of("due:0");
-    const char *with = put_indexed(seller, dies, true), *without = put_indexed(seller, dies, true),
-               *other = put_indexed(seller, dies, false);
-    CHECK_STATUS(buy(seller, with, "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(seller, other, "ann", "k", 1)->status, INVENTORY_OK);
-    crowd_part(other, dies, 120);
-    redis_kill(dies);
-    CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
-    CHECK_STATUS(buy(seller, with, "bob", "k", 1)->status, INVENTORY_OK);
-    redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
-    shop_wait(seller->shop, is_swept, &(struct overdue){seller, other}, "the hold is over");
-    redis_clock()->ahead_ms += 61000;
-    CHECK_STATUS(buy(seller, with, "eve", "k", 1)->status, INVENTORY_OK);
-    redis_restart(dies);
-    shop_wait(seller->shop, seller_is_whole, seller, "the master is back");
-    check_stock(seller, without, 10, 0, 0);
-    CHECK_STATUS(buy(seller, without, "ann", "k", 1)->status, INVENTORY_OK);
 }
 
 /* A master dies for good that has a part of the journal. What is on the others is sold: by an instance that
@@ -519,9 +506,9 @@ static void test_index_gone(void) {
 static void test_master_gone(void) {
     struct seller *before = open_with_timeout(500);
     struct shop *shop = before->shop;
-    struct redis_server *dies = of("baskets:0");
-    for (int part = 1; dies == of("baskets"); part++) /* which has the record of the lock */
-        dies = of(harness_format("baskets:%d", part));
+    struct redis_server *dies = of_key("{baskets:0}");
+    for (int part = 1; dies == of_key("{baskets}"); part++) /* which has the record of the lock */
+        dies = of_key(harness_format("{baskets:%d}", part));
     const char *items[] = {item_not_on(dies), item_not_on(dies)};
     const char *lines = harness_format("%s:1 %s:1", items[0], items[1]);
     for (int i = 0; i < 2; i++)
@@ -545,7 +532,7 @@ static void test_master_gone(void) {
     CHECK_STATUS(txn_do(basket_on(after, lines, dies, false), TXN_MAKE), INVENTORY_OK);
     redis_restart(dies);
     shop_wait(shop, seller_is_whole, after, "the master is back");
-    const char *epoch = harness_format("seckill:{%s}:epoch", tag_of(dead[1]));
+    const char *epoch = harness_format("seckill:%s:epoch", tag_of(dead[1]));
     int64_t deadline_ms = harness_now_ms() + 30000;
     while (strcmp(redis_command(dies, "GET", epoch, NULL), "2") != 0) {
         heartbeat(after, 2);
@@ -556,7 +543,7 @@ static void test_master_gone(void) {
     CHECK_STATUS(txn_do(basket_on(after, lines, dies, true), TXN_MAKE), INVENTORY_OK);
     for (int i = 0; i < 2; i++)
         check_stock(after, items[i], 6, 0, 4);
-    redis_kill(of("baskets")); /* nobody can tell any more who has grants */
+    redis_kill(of_key("{baskets}")); /* nobody can tell any more who has grants */
     CHECK(!heartbeat(after, 2));
 }
 
@@ -604,13 +591,13 @@ static void test_audit_of_moves(void) {
     while (of(item) != third)
         item = item_not_on(first);
     item_sell(other, item, INVENTORY_BATCH, 10);
-    slot = harness_format("%d", redis_slot(item, strlen(item)));
+    slot = harness_format("%d", redis_slot(stock_key(item), strlen(stock_key(item))));
     struct counted counted = {.done = false};
     inventory_audit_all(seller->inventory, on_counted, &counted);
     shop_wait(seller->shop, has_map, seller, "the map was read");
     redis_pause(second); /* which is not asked yet */
     shop_wait(seller->shop, was_scanned, first, "the first one was scanned");
-    const char *id = redis_command(first, "CLUSTER", "MYID", NULL), *key = harness_format("{%s}", item);
+    const char *id = redis_command(first, "CLUSTER", "MYID", NULL), *key = stock_key(item);
     redis_cluster_begin_move(key, third, first);
     redis_cluster_move_keys(key, third, first, 100);
     CHECK_STR(redis_command(first, "CLUSTER", "SETSLOT", slot, "NODE", id, NULL), "OK");
@@ -631,9 +618,9 @@ static void test_audit_of_added(void) {
     struct counted counted = {.done = false};
     item_sell(other, "phone", INVENTORY_BATCH, 10);
     struct redis_server *from = &grows.server[0], *to = redis_cluster_add(&grows);
-    redis_cluster_begin_move("{phone}", from, to);
-    redis_cluster_move_keys("{phone}", from, to, 100);
-    redis_cluster_end_move(&grows, "{phone}", to);
+    redis_cluster_begin_move(stock_key("phone"), from, to);
+    redis_cluster_move_keys(stock_key("phone"), from, to, 100);
+    redis_cluster_end_move(&grows, stock_key("phone"), to);
     CHECK(seller_sells(other, "phone"));
     inventory_audit_all(seller->inventory, on_counted, &counted);
     shop_wait(shop, is_counted, &counted, "all is audited");
@@ -676,6 +663,7 @@ int main(int argc, char **argv) {
     run_each("a slot that moves", test_moves, INVENTORY_OPTIMISTIC);
     run_fenced("a slot that moves", test_moves);
     harness_run("an item whose keys are split", test_split);
+    harness_run("items whose slot is split", test_split_items);
     harness_run("an item whose notes alone have moved", test_split_notes);
     run_each("slots that move under a crowd", test_moves_under_a_crowd, INVENTORY_LUA);
     run_fenced("slots that move under a crowd", test_moves_under_a_crowd);
@@ -687,7 +675,7 @@ int main(int argc, char **argv) {
     harness_run("an item that moves while it is audited", test_audit_of_moves);
     harness_run("an item on a server that was added", test_audit_of_added);
     harness_run("an audit that nobody tells the map", test_audit_without_map);
-    harness_run("an index that is gone", test_index_gone);
+
     harness_run("a master that is gone", test_master_gone); /* the last: one stays so */
     return harness_finish();
 }

@@ -27,7 +27,7 @@ static void read_slots(struct forgotten *forgotten, const struct redis_server *s
 }
 
 static bool knows_of_death(void *arg) {
-    return router_is_gone(((struct seller *)arg)->inventory->shared.store, "phone");
+    return router_is_gone(((struct seller *)arg)->inventory->shared.store, stock_key("phone"));
 }
 
 static long long maps_told(struct redis_cluster *by) {
@@ -75,9 +75,9 @@ static struct forgotten *forget_master(void) {
     struct forgotten *forgotten = harness_alloc(sizeof *forgotten);
     struct redis_cluster *three = &forgotten->three;
     struct seller *seller = forgotten->seller = open_three(three);
-    struct redis_server *dies = redis_cluster_of(three, "{phone}");
+    struct redis_server *dies = redis_cluster_of(three, stock_key("phone"));
     const char *other = "lamp", *id = redis_command(dies, "CLUSTER", "MYID", NULL);
-    for (int i = 0; (forgotten->lives = redis_cluster_of(three, harness_format("{%s}", other))) == dies; i++)
+    for (int i = 0; (forgotten->lives = redis_cluster_of(three, stock_key(other))) == dies; i++)
         other = harness_format("lamp%d", i);
     forgotten->other = other;
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -139,7 +139,7 @@ static void test_another_address(void) {
     struct seller *seller = open_three(&three);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
-    struct redis_server *was = redis_cluster_of(&three, "{phone}");
+    struct redis_server *was = redis_cluster_of(&three, stock_key("phone"));
     redis_stop(was);
     wait_known_dead(seller, &three);
     redis_start(&moved, "--dir", was->dir, "--cluster-enabled", "yes", "--cluster-port",
@@ -160,16 +160,16 @@ static void test_emptied(void) {
     struct redis_cluster grows;
     redis_cluster_start(&grows, 1, 0);
     struct redis_server *first = &grows.server[0], *added = redis_cluster_add(&grows);
-    redis_cluster_begin_move("{phone}", first, added);
-    redis_cluster_end_move(&grows, "{phone}", added);
+    redis_cluster_begin_move(stock_key("phone"), first, added);
+    redis_cluster_end_move(&grows, stock_key("phone"), added);
     struct seller *seller = seller_open_with(
         shop_open(), &(struct seller_options){.url = redis_cluster_url(&grows), .call_timeout_ms = 500});
     shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK(seller_sells(seller, "phone"));
-    redis_cluster_begin_move("{phone}", added, first);
-    redis_cluster_move_keys("{phone}", added, first, 100);
-    redis_cluster_end_move(&grows, "{phone}", first);
+    redis_cluster_begin_move(stock_key("phone"), added, first);
+    redis_cluster_move_keys(stock_key("phone"), added, first, 100);
+    redis_cluster_end_move(&grows, stock_key("phone"), first);
     redis_stop(added);
     shop_wait(seller->shop, has_one_server, seller, "its connection is closed");
     CHECK(seller_sells(seller, "phone"));

@@ -159,18 +159,16 @@ static void test_twice_and_dead(void) {
 }
 
 static void check_noted(const char *item, const char *units, const char *notes) {
-    CHECK_STR(
-        redis_command(&pair.replica, "HGET", harness_format("seckill:{%s}:item", item), "shortage", NULL),
-        units);
-    CHECK_STR(redis_command(&pair.replica, "HLEN", harness_format("seckill:{%s}:shortage", item), NULL),
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key(item), "shortage", NULL), units);
+    CHECK_STR(redis_command(&pair.replica, "HLEN", stock_key(harness_format("%s:shortage", item)), NULL),
               notes);
 }
 
 /* As putback.lua does. */
 static void note_short(const char *item, const char *digest, const char *record, const char *units) {
-    redis_command(&pair.replica, "HSET", harness_format("seckill:{%s}:shortage", item), digest, record, NULL);
-    redis_command(&pair.replica, "HINCRBY", harness_format("seckill:{%s}:item", item), "shortage", units,
+    redis_command(&pair.replica, "HSET", stock_key(harness_format("%s:shortage", item)), digest, record,
                   NULL);
+    redis_command(&pair.replica, "HINCRBY", stock_key(item), "shortage", units, NULL);
 }
 
 /* Its units were sold before it was put back, and that is noted until it is undone. */
@@ -193,19 +191,20 @@ static void test_twice_and_short(void) {
 
 /* The item that received the units does not answer: they are not given back, and it is asked again. */
 static void test_twice_and_unanswered(void) {
-    static const char restocks[] = "seckill:{lamp}:restocks", aside[] = "{lamp}:aside";
+    const char *const lamp = stock_key("lamp"), *const aside = harness_format("%s:aside", lamp);
     struct twice twice;
     make_twice(&twice, 0);
-    redis_command(&pair.replica, "RENAME", restocks, aside, NULL);
-    redis_command(&pair.replica, "SET", restocks, "", NULL); /* a call finds another type */
+    redis_command(&pair.replica, "RENAME", lamp, aside, NULL);
+    redis_command(&pair.replica, "SET", lamp, "", NULL); /* a call finds another type */
     decide(&twice);
     shop_idle(twice.late->shop, 300);
     CHECK(!has_disowned(twice.late));
-    CHECK_STR(harness_format("%.4s", redis_command(&pair.replica, "HGET", "seckill:{phone}:restocks",
-                                                   twice.lost->transaction.nonce, NULL)),
-              "send");
+    CHECK_STR(
+        harness_format("%.4s", redis_command(&pair.replica, "HGET", stock_key("phone"),
+                                             harness_format("+%s", twice.lost->transaction.nonce), NULL)),
+        "send");
     check_told(0, 0, 0);
-    redis_command(&pair.replica, "RENAME", aside, restocks, NULL);
+    redis_command(&pair.replica, "RENAME", aside, lamp, NULL);
     shop_wait(twice.late->shop, has_disowned, twice.late, "it is undone");
     check_told(0, 1, 0);
     item_check_audit(twice.other, "phone", 97, 0, 0);
@@ -388,9 +387,9 @@ static void test_undone(void) {
     CHECK_INT(txns_recover(other), MADE / 2);
     for (int i = MADE / 2; i < MADE; i++)
         set_phase(made[i], "undoing", records[i], false);
-    CHECK_STR(
-        redis_command(&pair.replica, "HGET", "seckill:{phone}:restocks", made[0]->transaction.nonce, NULL),
-        "refund 0");
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"),
+                            harness_format("+%s", made[0]->transaction.nonce), NULL),
+              "refund 0");
     seller_wait_down(late);
     seller_wait_up(late);
     CHECK(inventory_transactions_are_suspect(late->inventory));

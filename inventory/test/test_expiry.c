@@ -62,7 +62,7 @@ static int cost_of_sweeps(struct seller *seller, int count) {
 }
 
 static void test_idle(void) {
-    enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 13 }; /* with what is asked meanwhile */
+    enum { ITEMS = 60, SWEEPS = 10, A_SWEEP = 64 + 6 }; /* parts, and what is asked meanwhile */
     struct seller *seller = open_sale();
     for (int i = 0; i < ITEMS; i++) {
         const char *name = harness_format("item%d", i);
@@ -91,10 +91,12 @@ static bool none_indexed(void *arg) {
 
 /* One sweep sees to all that is due, however much it is; and to items that are gone. */
 static void test_many_due(void) {
-    static const char enter[] =
-        "for i = 1, 250 do redis.call('ZADD', 'seckill:{due:' .. i % 2 .. '}', i, 'gone' .. i) end";
     struct seller *seller = open_sale();
-    redis_command(&redis, "EVAL", enter, "0", NULL);
+    struct sale_keys keys;
+    for (int i = 0; i < 250; i++) {
+        sale_keys_make(&keys, harness_format("gone%d", i));
+        redis_command(&redis, "ZADD", keys.due, harness_format("%d", i), keys.item, NULL);
+    }
     CHECK_INT(indexed(), 250);
     inventory_sweep(seller->inventory);
     shop_wait(seller->shop, none_indexed, seller, "the index is empty");
@@ -102,7 +104,7 @@ static void test_many_due(void) {
 
 /* How many holds its item has. */
 static long long holds_of(const char *item) {
-    return redis_integer(&redis, "ZCARD", harness_format("seckill:{%s}:holds", item), NULL);
+    return redis_integer(&redis, "ZCARD", stock_key(harness_format("%s:holds", item)), NULL);
 }
 
 static bool late_are_over(void *arg) {
@@ -129,59 +131,6 @@ static void test_many_in_one(void) {
     holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
     check_books(seller, &redis, "many", MANY, 0, 0);
-}
-
-static void lose_index(void) {
-    redis_command(&redis, "EVAL", "for i = 0, 7 do redis.call('DEL', 'seckill:{due:' .. i .. '}') end", "0",
-                  NULL);
-    CHECK_INT(indexed(), 0);
-}
-
-static bool is_indexed(void *arg) {
-    (void)arg;
-    return indexed() == 1;
-}
-
-/* A failover loses the index, and whoever entered the item is gone. A purchase enters it again, when a hold
- * is over for a minute; an audit at once. */
-static void test_index_lost(void) {
-    struct seller *seller = open_sale();
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    lose_index();
-    redis_clock()->ahead_ms = HOLD_MS + 59000;
-    CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_OK);
-    CHECK_INT(indexed(), 0);
-    redis_clock()->ahead_ms += 2000;
-    CHECK_STATUS(buy(seller, "phone", "eve", "k", 1)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
-    lose_index();
-    check_books(seller, &redis, "phone", 7, 3, 0); /* by an audit */
-    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
-    redis_clock()->ahead_ms += HOLD_MS + 1000;
-    holds_sweep(seller, &redis);
-    CHECK_INT(indexed(), 0);
-    check_books(seller, &redis, "phone", 10, 0, 0);
-}
-
-static bool are_both_indexed(void *arg) {
-    (void)arg;
-    return indexed() == 2;
-}
-
-/* Of two items that one call sells, the second one is not in the index any more. */
-static void test_index_of_second_lost(void) {
-    struct seller *seller = open_sale();
-    put(seller, "lamp", 10, HOLD_MS);
-    CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
-    lose_index();
-    redis_clock()->ahead_ms = HOLD_MS + 61000;
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_INT(indexed(), 1);
-    buy_begin(seller, "phone", "bob", "k", 1);
-    buy_begin(seller, "lamp", "bob", "k", 1);
-    shop_settle(seller->shop);
-    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 4);
-    shop_wait(seller->shop, are_both_indexed, NULL, "both items are in the index");
 }
 
 /* Nobody swept for a while: a purchase that comes first does not put the entry off. */
@@ -268,67 +217,11 @@ static void test_killed(void) {
         redis_clock()->ahead_ms = INT64_C(3) * HOLD_MS;
         holds_sweep(seller, &redis);
         CHECK_INT(indexed(), 0);
-        CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
+        CHECK_INT(redis_integer(&redis, "ZCARD", stock_key("phone:holds"), NULL), 0);
         check_books(seller, &redis, "phone", 10, 0, 0);
         shop_close(seller->shop);
     }
-    CHECK(steps >= 4); /* to expire the first, and the last, and each time to move or take out the entry */
-}
-
-/* ---- two at once ---- */
-
-struct meanwhile {
-    const char *step; /* NULL: met */
-    struct seller *other;
-    void (*act)(struct meanwhile *meanwhile);
-};
-
-static void once_at_failpoint(void *ctx, const char *step) {
-    struct meanwhile *meanwhile = ctx;
-    if (!meanwhile->step || strcmp(step, meanwhile->step) != 0)
-        return;
-    meanwhile->step = NULL;
-    meanwhile->act(meanwhile);
-}
-
-static void hold_one(struct meanwhile *meanwhile) {
-    CHECK_STATUS(buy(meanwhile->other, "phone", "bob", "meanwhile", 1)->status, INVENTORY_OK);
-}
-
-/* A sweep has seen that there are no holds, and before it takes the entry out there is one. */
-static void test_held_meanwhile(void) {
-    struct seller *other = open_sale();
-    struct meanwhile meanwhile = {.step = "before move", .other = other, .act = hold_one};
-    struct seller *seller = open_seller(once_at_failpoint, &meanwhile);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(seller, &redis);
-    CHECK(!meanwhile.step);
-    check_books(seller, &redis, "phone", 9, 1, 0);
-    CHECK_INT(indexed(), 1);
-    redis_clock()->ahead_ms += HOLD_MS + 1000;
-    holds_sweep(seller, &redis);
-    CHECK_INT(indexed(), 0);
-    check_books(seller, &redis, "phone", 10, 0, 0);
-}
-
-static void sweep_later(struct meanwhile *meanwhile) {
-    redis_clock()->ahead_ms = HOLD_MS + 1000;
-    holds_sweep(meanwhile->other, &redis);
-    CHECK_INT(indexed(), 0);
-}
-
-/* Whoever entered the item is stopped for so long that his entry is gone when he comes to hold. */
-static void test_stopped_before_hold(void) {
-    struct seller *other = open_sale();
-    struct meanwhile meanwhile = {.step = "before first hold", .other = other, .act = sweep_later};
-    struct seller *seller = open_seller(once_at_failpoint, &meanwhile);
-    seller->locked = other->locked;
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
-    CHECK(!meanwhile.step);
-    check_books(seller, &redis, "phone", 10, 0, 0);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_INT(indexed(), 1);
+    CHECK(steps >= 2); /* to expire the first, and the last */
 }
 
 /* ---- very short holds, and everybody at once ---- */
@@ -428,7 +321,8 @@ static void test_stood_still(void) {
     shop_wait(seller->shop, is_over, seller, "another is over");
     CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 0);
     seller->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
-    holds_sweep(seller, &redis);
+    inventory_sweep(seller->inventory);
+    shop_wait(seller->shop, is_over, seller, "a third one is over");
     CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 1);
     check_books(seller, &redis, "phone", 10, 0, 0);
 }
@@ -440,20 +334,10 @@ int main(int argc, char **argv) {
     harness_run("all that is due in one sweep", test_many_due);
     strategy = INVENTORY_BATCH;
     harness_run("many holds of one item do not hold up another's", test_many_in_one);
-    harness_run("the index is lost", test_index_lost);
-    harness_run("the index of one of two is lost", test_index_of_second_lost);
     harness_run("a purchase before the sweep", test_late_entry);
     harness_run("the store's clock is set back", test_clock_set_back);
     run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     run_fenced("killed at each step", test_killed);
-    run_each("a first hold while a sweep takes the entry out", test_held_meanwhile, INVENTORY_OPTIMISTIC);
-    run_fenced("a first hold while a sweep takes the entry out", test_held_meanwhile);
-    for (int i = 0; i <= INVENTORY_LUA; i++) {
-        strategy = (enum inventory_strategy)i;
-        harness_run(harness_format("%s: stopped between entry and hold", inventory_strategy_name(strategy)),
-                    test_stopped_before_hold);
-    }
-    run_fenced("stopped between entry and hold", test_stopped_before_hold);
     for (int i = 0; i <= INVENTORY_OPTIMISTIC; i++) {
         strategy = (enum inventory_strategy)i;
         if (i != INVENTORY_LUA) /* it has the script of `batch` */

@@ -30,7 +30,7 @@ static struct seller *open_sale(uint64_t fence) {
 
 /* EPOCH:FENCE, without the zeros before them. */
 static const char *newest(const char *item) {
-    const char *text = redis_command(&redis, "GET", harness_format("seckill:{%s}:token", item), NULL);
+    const char *text = redis_command(&redis, "GET", stock_key(harness_format("%s:token", item)), NULL);
     if (strcmp(text, "(nil)") == 0)
         return text;
     CHECK_INT(strlen(text), 41);
@@ -198,8 +198,8 @@ static void test_outlives_the_item(void) {
     CHECK_STATUS(item_put(seller, &item), INVENTORY_REPLAYED);
     CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
     refused(seller, 6);
-    redis_command(&redis, "DEL", "seckill:{phone}:item", "seckill:{phone}:orders", "seckill:{phone}:ledger",
-                  "seckill:{phone}:restocks", NULL);
+    redis_command(&redis, "DEL", stock_key("phone"), stock_key("phone"), stock_key("phone:events"),
+                  stock_key("phone"), NULL);
     CHECK_STATUS(buy_with(seller, 8, "k"), INVENTORY_UNKNOWN_ITEM);
     CHECK_STR(newest("phone"), "0:7");
     CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);

@@ -181,7 +181,7 @@ static void test_old(void) {
 /* ---- a cluster ---- */
 
 static struct redis_server *of(const char *item) {
-    struct redis_server *server = redis_cluster_of(&cluster, harness_format("{%s}", item));
+    struct redis_server *server = redis_cluster_of(&cluster, stock_key(item));
     CHECK(server);
     return server;
 }

@@ -65,7 +65,7 @@ static void test_coverage(void) {
     CHECK_INT(told_open(other), 0);
     pair_mend(&pair);
     shop_wait(seller->shop, is_covered, seller, "the replica has it");
-    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "sold", NULL), "1");
     shop_wait(seller->shop, has_left, NULL, "both have left");
     seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
@@ -293,8 +293,8 @@ static void test_master_is_away(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     shop_wait(shop, seller_is_whole, seller, "all masters are there");
-    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
-    CHECK(redis_cluster_of(&cluster, "{phone}") != dies);
+    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("lamp"));
+    CHECK(redis_cluster_of(&cluster, stock_key("phone")) != dies);
     item_put_with(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     item_put_with(seller, "lamp", 10, 0, 0);
@@ -330,7 +330,7 @@ static void restart(struct seller *seller, struct redis_server *master) {
 static void test_restarted_master(void) {
     struct redis_cluster cluster;
     struct seller *seller = open_patient(&cluster, 1);
-    struct redis_server *restarts = redis_cluster_of(&cluster, "{phone}");
+    struct redis_server *restarts = redis_cluster_of(&cluster, stock_key("phone"));
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(restarts, restarts + MASTERS);
     redis_pause(restarts + MASTERS);
@@ -344,8 +344,8 @@ static void test_restarted_master(void) {
 static void test_unkept_of_one(void) {
     struct redis_cluster cluster;
     struct seller *seller = open_patient(&cluster, 1);
-    struct redis_server *phone = redis_cluster_of(&cluster, "{phone}"),
-                        *other = redis_cluster_of(&cluster, "{lamp}");
+    struct redis_server *phone = redis_cluster_of(&cluster, stock_key("phone")),
+                        *other = redis_cluster_of(&cluster, stock_key("lamp"));
     CHECK(phone != other);
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(phone, phone + MASTERS);
@@ -374,7 +374,7 @@ static bool is_whole_by_now(void *arg) {
 static void test_taken_over(void) {
     struct redis_cluster cluster;
     struct seller *seller = open_patient(&cluster, 2);
-    struct redis_server *master = redis_cluster_of(&cluster, "{phone}"), *away = master + MASTERS,
+    struct redis_server *master = redis_cluster_of(&cluster, stock_key("phone")), *away = master + MASTERS,
                         *near = away + MASTERS;
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(master, away);

@@ -25,9 +25,7 @@ static struct seller *open_one(void) {
 static void forget(const struct txn *txn, int line) {
     struct inventory_order order;
     inventory_transaction_order(&txn->transaction, line, &order);
-    CHECK_STR(redis_command(&redis, "HDEL", harness_format("seckill:{%s}:orders", order.item),
-                            strchr(order.id, ':') + 1, NULL),
-              "1");
+    CHECK_STR(redis_command(&redis, "HDEL", stock_key(order.item), strchr(order.id, ':') + 1, NULL), "1");
 }
 
 static void check_all(struct seller *seller, int torn, int lacking, int unknown, int unbalanced) {
@@ -67,13 +65,15 @@ static void test_audit_all(void) {
     CHECK_INT(sum.journal.in_flight, 0);
     CHECK(!inventory_transactions_are_suspect(seller->inventory));
     /* A half of the transfer is gone, and a line: an audit that finds this makes them suspect. */
-    CHECK_STR(redis_command(&redis, "HDEL", "seckill:{lamp}:restocks", moved->transaction.nonce, NULL), "1");
+    CHECK_STR(redis_command(&redis, "HDEL", stock_key("lamp"),
+                            harness_format("+%s", moved->transaction.nonce), NULL),
+              "1");
     forget(sold, 1);
     check_all(seller, 2, 5, 0, 1);
     CHECK(inventory_transactions_are_suspect(seller->inventory));
-    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "sold", "-2", NULL);
-    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "available", "-1", NULL);
-    redis_command(&redis, "HINCRBY", "seckill:{lamp}:item", "restocked", "-3", NULL);
+    redis_command(&redis, "HINCRBY", stock_key("lamp"), "sold", "-2", NULL);
+    redis_command(&redis, "HINCRBY", stock_key("lamp"), "available", "-1", NULL);
+    redis_command(&redis, "HINCRBY", stock_key("lamp"), "restocked", "-3", NULL);
     check_all(seller, 2, 5, 0, 0);
     CHECK_INT(txns_reconcile(seller, true).mended, 5);
     check_all(seller, 0, 0, 0, 0);
@@ -100,7 +100,7 @@ static void test_audit_all(void) {
 }
 
 static void lose_line(const struct txn *txn, int line, const char *counted) {
-    const char *key = harness_format("seckill:{%s}:item", txn->transaction.lines[line].item);
+    const char *key = stock_key(txn->transaction.lines[line].item);
     forget(txn, line);
     redis_command(&redis, "HINCRBY", key, "available", "1", NULL);
     redis_command(&redis, "HINCRBY", key, counted, "-1", NULL);
@@ -109,13 +109,13 @@ static void lose_line(const struct txn *txn, int line, const char *counted) {
 /* It was confirmed, that was lost, and then it expired; and it is noted that it was. */
 static void lose_confirm(const struct txn *txn, int line) {
     struct inventory_order order;
-    const char *item = harness_format("seckill:{%s}:item", txn->transaction.lines[line].item), *digest;
+    const char *item = stock_key(txn->transaction.lines[line].item), *digest;
     inventory_transaction_order(&txn->transaction, line, &order);
     digest = strchr(order.id, ':') + 1;
-    const char *orders = harness_format("seckill:{%s}:orders", order.item);
+    const char *orders = stock_key(order.item);
     const char *record = harness_format("%s", redis_command(&redis, "HGET", orders, digest, NULL));
     redis_command(&redis, "HSET", orders, digest, harness_format("e2%s", strchr(record, ' ')), NULL);
-    redis_command(&redis, "HSET", harness_format("seckill:{%s}:shortage", order.item), digest, record, NULL);
+    redis_command(&redis, "HSET", stock_key(harness_format("%s:shortage", order.item)), digest, record, NULL);
     redis_command(&redis, "HINCRBY", item, "available", "1", NULL);
     redis_command(&redis, "HINCRBY", item, "returned", "1", NULL);
     redis_command(&redis, "HINCRBY", item, "sold", "-1", NULL);
@@ -166,12 +166,13 @@ static void test_lacking(void) {
     txn_check_order(seller, held, 1, "confirmed");
     txn_check_order(seller, late, 1, "confirmed");
     item_check_audit(seller, "rare", 0, 0, 6);
-    CHECK_STR(redis_command(&redis, "HGET", "seckill:{rare}:item", "shortage", NULL), "0");
+    CHECK_STR(redis_command(&redis, "HGET", stock_key("rare"), "shortage", NULL), "0");
     CHECK(txns_audit_all(seller).conserved);
 }
 
 static void lose_of_user(const struct txn *txn) {
-    CHECK(redis_integer(&redis, "HINCRBY", "seckill:{few}:users", txn->transaction.user, "-1", NULL) >= 0);
+    CHECK(redis_integer(&redis, "HINCRBY", stock_key("few"), harness_format("@%s", txn->transaction.user),
+                        "-1", NULL) >= 0);
 }
 
 /* The same where units are left, but the user has bought all that the limit allows by then. */
@@ -213,8 +214,8 @@ static void test_lacking_by_limit(void) {
         txn_check_order(seller, all[i], 1, "confirmed");
     }
     item_check_audit(seller, "few", 97, 0, 3);
-    CHECK_STR(redis_command(&redis, "HGET", "seckill:{few}:users", "ann", NULL), "3");
-    CHECK_STR(redis_command(&redis, "HGET", "seckill:{few}:item", "shortage", NULL), "0");
+    CHECK_STR(redis_command(&redis, "HGET", stock_key("few"), "@ann", NULL), "3");
+    CHECK_STR(redis_command(&redis, "HGET", stock_key("few"), "shortage", NULL), "0");
     CHECK_STATUS(buy(seller, "few", "ann", "more", 1)->status, INVENTORY_LIMIT);
     CHECK(txns_audit_all(seller).conserved);
 }

@@ -2,16 +2,19 @@
  * after the other. */
 #include <string.h>
 
+#include "inventory/model/keys.h"
 #include "inventory/test/fixture.h"
 #include "putback.lua.h"
 
 static struct redis_server redis;
 
+#define ORDER "the-key-of-the-order-0"
+
 /* The item of a test. */
 static const char *item;
 
 static const char *key(const char *what) {
-    return harness_format("seckill:{%s}:%s", item, what);
+    return stock_key(harness_format("%s%s", item, what));
 }
 
 static void item_open(struct seller *seller, const char *name, int stock, int limit) {
@@ -28,21 +31,22 @@ static const char *record_of(const char *state) {
 
 /* What the script says to a record of order `name`. */
 static const char *show(const char *name, const char *state, const char *last) {
-    return harness_format("%s",
-                          redis_command(&redis, "EVAL", putback_lua, "7", key("item"), key("orders"),
-                                        key("users"), key("holds"), key("ledger"), key("shortage"),
-                                        key("restocks"), "order", name, record_of(state), last, "on", NULL));
+    struct sale_keys keys;
+    sale_keys_make(&keys, item);
+    return harness_format("%s", redis_command(&redis, "EVAL", putback_lua, "5", key(""), key(":holds"),
+                                              keys.due, key(":shortage"), key(":events"), "order", name,
+                                              record_of(state), last, NULL));
 }
 
 /* The state and version that it has now. */
 static const char *stands(const char *name) {
-    char *record = harness_format("%s", redis_command(&redis, "HGET", key("orders"), name, NULL));
+    char *record = harness_format("%s", redis_command(&redis, "HGET", key(""), name, NULL));
     record[strcspn(record, " ")] = '\0';
     return record;
 }
 
 static void check_units(const char *counted, int units) {
-    CHECK_INT(redis_integer(&redis, "HGET", key("item"), counted, NULL), units);
+    CHECK_INT(redis_integer(&redis, "HGET", key(""), counted, NULL), units);
 }
 
 /* What the script says, and what stands then; in words for a table. */
@@ -93,8 +97,8 @@ static void check_counters(char state) {
     check_units("held", state == 'h');
     check_units("sold", state == 'c');
     check_units("returned", !has);
-    CHECK_INT(redis_integer(&redis, "HINCRBY", key("users"), "ann", "0", NULL), has);
-    CHECK_INT(redis_integer(&redis, "ZCARD", key("holds"), NULL), state == 'h');
+    CHECK_INT(redis_integer(&redis, "HINCRBY", key(""), "@ann", "0", NULL), has);
+    CHECK_INT(redis_integer(&redis, "ZCARD", key(":holds"), NULL), state == 'h');
 }
 
 static bool differs(int a, int b) {
@@ -104,11 +108,11 @@ static bool differs(int a, int b) {
 /* The state that stands in the end. */
 static char meet(struct seller *seller, int a, int b) {
     item_open(seller, harness_format("%s-%s", states[a], states[b]), STOCK, LIMIT);
-    CHECK_STR(outcome("k", states[a], "no"), first[a]);
-    CHECK_STR(outcome("k", states[b], "no"), met[a][b]);
-    const char *state = stands("k");
+    CHECK_STR(outcome(ORDER, states[a], "no"), first[a]);
+    CHECK_STR(outcome(ORDER, states[b], "no"), met[a][b]);
+    const char *state = stands(ORDER);
     check_counters(*state);
-    CHECK_STR(harness_format("%s: %s", show("k", states[b], "yes"), stands("k")),
+    CHECK_STR(harness_format("%s: %s", show(ORDER, states[b], "yes"), stands(ORDER)),
               differs(a, b) ? met[a][b] : harness_format("there: %s", state));
     return *state;
 }
@@ -135,11 +139,11 @@ static void test_hold_is_over(void) {
     for (int stock = 1; stock <= 2; stock++) {
         item_open(seller, harness_format("of%d", stock), stock, 0);
         CHECK_STATUS(buy(seller, item, "bob", "b", 1)->status, INVENTORY_OK);
-        CHECK_STR(outcome("k", "o", "yes"), "back: e");
+        CHECK_STR(outcome(ORDER, "o", "yes"), "back: e");
         check_units("available", stock - 1);
         check_units("held", 1);
         check_units("returned", 1);
-        CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+        CHECK_INT(redis_integer(&redis, "EXISTS", key(":shortage"), NULL), 0);
     }
 }
 
@@ -149,20 +153,20 @@ static void check_short(struct seller *seller, const char *before, const char *s
                         const char *fits, bool by_limit) {
     item_open(seller, harness_format("%s-%s-%d", before, state, by_limit), by_limit ? 10 : 1, by_limit);
     if (*before)
-        CHECK_STR(show("k", before, "no"), "back");
+        CHECK_STR(show(ORDER, before, "no"), "back");
     struct buy *taker = buy(seller, item, by_limit ? "ann" : "bob", "b", 1);
     CHECK_STATUS(taker->status, INVENTORY_OK);
-    CHECK_STR(outcome("k", state, "no"), harness_format("short: %s", standing));
-    CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+    CHECK_STR(outcome(ORDER, state, "no"), harness_format("short: %s", standing));
+    CHECK_INT(redis_integer(&redis, "EXISTS", key(":shortage"), NULL), 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_STR(outcome("k", state, "yes"), harness_format("short: %s", standing));
+        CHECK_STR(outcome(ORDER, state, "yes"), harness_format("short: %s", standing));
         check_units("shortage", 1);
-        CHECK_STR(redis_command(&redis, "HGET", key("shortage"), "k", NULL), record_of(state));
+        CHECK_STR(redis_command(&redis, "HGET", key(":shortage"), ORDER, NULL), record_of(state));
     }
     CHECK_STATUS(order_step(seller, taker->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
-    CHECK_STR(outcome("k", state, "no"), harness_format("back: %s", fits));
+    CHECK_STR(outcome(ORDER, state, "no"), harness_format("back: %s", fits));
     check_units("shortage", 0);
-    CHECK_INT(redis_integer(&redis, "EXISTS", key("shortage"), NULL), 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", key(":shortage"), NULL), 0);
 }
 
 /* `e2`: it was confirmed, that was lost, and then another one took it for expired. */
@@ -190,10 +194,10 @@ static void test_no_units_left(void) {
         bool has = *before == 'h' || *before == 'c';
         item_open(seller, harness_format("none-%zu", i), 1 + has, 0);
         if (*before)
-            CHECK_STR(show("k", before, "no"), "back");
+            CHECK_STR(show(ORDER, before, "no"), "back");
         CHECK_STATUS(buy(seller, item, "bob", "b", 1)->status, INVENTORY_OK);
         check_units("available", 0);
-        CHECK_STR(outcome("k", takes_none[i][1], "no"), harness_format("back: %s", takes_none[i][2]));
+        CHECK_STR(outcome(ORDER, takes_none[i][1], "no"), harness_format("back: %s", takes_none[i][2]));
     }
 }
 
@@ -203,7 +207,7 @@ static void test_unknown_item(void) {
     open_one();
     item = "gone";
     for (int i = 0; i < STATES; i++)
-        CHECK_STR(show("k", states[i], "yes"), "unknown-item");
+        CHECK_STR(show(ORDER, states[i], "yes"), "unknown-item");
     CHECK_STR(redis_command(&redis, "KEYS", "*{gone}*", NULL), "[]");
 }
 

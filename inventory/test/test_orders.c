@@ -163,8 +163,8 @@ static void check_sweep(bool two) {
                   inventory_metrics_read(other->inventory)->expired,
               250);
     check_books(seller, &redis, "phone", 297, 3, 0);
-    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "user7", NULL), 0);
-    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:users", "young", NULL), 3);
+    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "@user7", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "@young", NULL), 3);
     CHECK_STATUS(order_step(seller, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     check_books(seller, &redis, "phone", 297, 0, 3);
     check_books(seller, &redis, "cash", 9, 0, 1);
@@ -275,12 +275,12 @@ static void test_sweep_with_wrong_list(void) {
     struct seller *seller = open_seller(300, 5);
     const struct inventory_order *sold = hold(seller, "ann", 1), *due = hold(seller, "bob", 1);
     CHECK_STATUS(order_step(seller, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    redis_command(&redis, "ZADD", "seckill:{phone}:holds", "1", strchr(sold->id, ':') + 1, NULL);
-    redis_command(&redis, "ZADD", "seckill:{phone}:holds", "2", "no-such-order-is-there", NULL);
+    redis_command(&redis, "ZADD", stock_key("phone:holds"), "1", strchr(sold->id, ':') + 1, NULL);
+    redis_command(&redis, "ZADD", stock_key("phone:holds"), "2", "no-such-order-is-there", NULL);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(seller, &redis);
     check_step(seller, sold, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_CONFIRMED);
-    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "held", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "held", NULL), 0);
     check_step(seller, due, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_EXPIRED);
     check_books(seller, &redis, "phone", 299, 0, 1);
 }
@@ -289,7 +289,7 @@ static void test_sweep_with_wrong_list(void) {
 static void test_item_gone(void) {
     struct seller *seller = open_seller(10, 5);
     const struct inventory_order *held = hold(seller, "ann", 2);
-    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:item", NULL), 1);
+    CHECK_INT(redis_integer(&redis, "DEL", stock_key("phone"), NULL), 1);
     const char *before = store_dump(&redis, true);
     for (int due = 0; due < 2; due++) {
         for (int step = due ? INVENTORY_READ : INVENTORY_CONFIRM; step <= INVENTORY_CANCEL; step++)

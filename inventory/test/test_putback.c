@@ -6,7 +6,6 @@
 
 #include "inventory/layers.h"
 #include "inventory/model/keys.h"
-#include "inventory/purchases/due.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
@@ -126,21 +125,6 @@ static void test_fits_at_the_end(void) {
     check_books(seller, &pair.replica, "seat", 0, 1, 0);
 }
 
-/* When holds of an item may be due: what the new master has stays if it is earlier. */
-static void test_due_is_earlier(void) {
-    pair_start(&pair);
-    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    char index[DUE_KEY_SIZE];
-    due_key_make(index, key_part("seat"));
-    item_put_with(seller, "seat", 3, 0, 600000);
-    CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
-    CHECK_INT(redis_integer(&pair.master, "ZADD", index, "1700000000000", "seat", NULL), 0);
-    pair_cut(&pair);
-    told_fail_over(&pair, seller, NULL);
-    CHECK_STR(redis_command(&pair.replica, "ZSCORE", index, "seat", NULL), "1700000000000");
-    told_check(&told, 0, 0);
-}
-
 /* ---- restocks, transfers, baskets ---- */
 
 static void test_transactions(void) {
@@ -204,8 +188,8 @@ static void test_cluster(void) {
     struct seller *other = told_seller_open(shop, redis_cluster_url(&cluster), &others);
     shop_wait(shop, seller_is_whole, seller, "all masters are there");
     shop_wait(shop, seller_is_whole, other, "all masters are there");
-    const struct redis_server *phone = redis_cluster_of(&cluster, "{phone}");
-    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    const struct redis_server *phone = redis_cluster_of(&cluster, stock_key("phone"));
+    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("lamp"));
     CHECK(phone != dies);
     item_put_with(seller, "phone", 100, 0, 0);
     item_put_with(seller, "lamp", 100, 0, 0);
@@ -275,12 +259,12 @@ static void test_cluster_rush(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     shop_wait(shop, seller_is_whole, seller, "all masters are there");
-    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("lamp"));
     item_put_with(seller, "lamp", 100, 0, 0);
     const char *sells[8];
     for (int i = 0, n = 0; n < 8; i++) {
         const char *item = harness_format("item%d", i);
-        if (redis_cluster_of(&cluster, harness_format("{%s}", item)) == dies)
+        if (redis_cluster_of(&cluster, stock_key(item)) == dies)
             continue;
         item_put_with(seller, item, 1000000000, 0, 0);
         sells[n++] = item;
@@ -307,7 +291,7 @@ static bool lacks_replica(void *arg) {
 static void test_cluster_cut_before(void) {
     struct redis_cluster cluster;
     redis_cluster_start(&cluster, MASTERS, 1);
-    struct redis_server *dies = redis_cluster_of(&cluster, "{lamp}");
+    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("lamp"));
     replica_cut(dies, dies + MASTERS);
     CHECK(harness_wait(lacks_replica, dies, 10000));
     struct shop *shop = shop_open();
@@ -336,7 +320,6 @@ int main(int argc, char **argv) {
     harness_run("a hold that is over, and its unit was sent", test_hold_is_over_and_sent);
     harness_run("cancelled by another", test_cancelled_by_another);
     harness_run("what fits at the end", test_fits_at_the_end);
-    harness_run("an item that is due earlier", test_due_is_earlier);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
     harness_run("a cluster whose replica was cut off before", test_cluster_cut_before);

@@ -90,19 +90,6 @@ static void test_to_be_undone(void) {
     CHECK_INT(receipts.todo, 0);
 }
 
-/* A hold whose item is still to be entered in the index of due times, and a retry that gets it again; or it
- * ends. */
-static void test_to_be_entered(void) {
-    begin();
-    add("a", "h 1 ann 1 2", HERE, 0);
-    receipts_mark(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "a"), true);
-    add("a", "h 1 ann 1 2", HERE, 0);
-    CHECK_INT(receipts.count, 1);
-    CHECK_INT(receipts.todo, 1);
-    add("a", "x2 1 ann 1 2", HERE, 0);
-    CHECK_INT(receipts.todo, 0);
-}
-
 /* Thousands are found, and the buckets grow with them. Each takes some 150 bytes. */
 static void test_many(void) {
     begin();
@@ -299,7 +286,6 @@ int main(int argc, char **argv) {
     harness_run("one of a name", test_one_of_a_name);
     harness_run("two of a name", test_two_of_a_name);
     harness_run("to be undone", test_to_be_undone);
-    harness_run("a hold that is to be entered", test_to_be_entered);
     harness_run("many", test_many);
     harness_run("unsearched", test_unsearched);
     harness_run("memory", test_memory);

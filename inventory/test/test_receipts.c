@@ -57,7 +57,7 @@ static void test_put_back(void) {
     CHECK_STATUS(order_step(seller, both->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     CHECK_STATUS(order_step(seller, given_up->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     pair_fail_over(&pair);
-    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "sold", NULL), "1");
     seller_wait_down(seller);
     CHECK_STATUS(buy(seller, "phone", "bob", "too soon", 1)->status, INVENTORY_UNAVAILABLE);
     seller_wait_up(seller);
@@ -78,7 +78,7 @@ static void test_put_back(void) {
     check_books(seller, &pair.replica, "seat", 16, 2, 2);
     CHECK_INT(holds_indexed(&pair.replica, "+inf"), 2);
     redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
-    while (redis_integer(&pair.replica, "HGET", "seckill:{short}:item", "held", NULL) > 0) {
+    while (redis_integer(&pair.replica, "HGET", stock_key("short"), "held", NULL) > 0) {
         inventory_sweep(seller->inventory);
         shop_idle(seller->shop, 50);
     }
@@ -238,7 +238,7 @@ static void test_other_replica(void) {
     struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&near, "HGET", "seckill:{phone}:item", "sold", NULL), "1");
+    CHECK_STR(redis_command(&near, "HGET", stock_key("phone"), "sold", NULL), "1");
     told_open(seller);
     shop_idle(seller->shop,
               300); /* many questions: one of two replicas has it, which is not enough to forget it */

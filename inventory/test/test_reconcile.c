@@ -31,18 +31,17 @@ static struct compared compare(struct seller *seller) {
     return compared;
 }
 
-static const char *key_of(const struct txn *txn, int line, const char *of) {
-    return harness_format("seckill:{%s}:%s", txn->transaction.lines[line].item, of);
+static const char *key_of(const struct txn *txn, int line) {
+    return stock_key(txn->transaction.lines[line].item);
 }
 
 /* The server loses a line of a basket that is sold. */
 static void lose_line(const struct redis_server *server, const struct txn *txn, int line) {
     struct inventory_order order;
     inventory_transaction_order(&txn->transaction, line, &order);
-    CHECK_STR(redis_command(server, "HDEL", key_of(txn, line, "orders"), strchr(order.id, ':') + 1, NULL),
-              "1");
-    redis_command(server, "HINCRBY", key_of(txn, line, "item"), "available", "1", NULL);
-    redis_command(server, "HINCRBY", key_of(txn, line, "item"), "sold", "-1", NULL);
+    CHECK_STR(redis_command(server, "HDEL", key_of(txn, line), strchr(order.id, ':') + 1, NULL), "1");
+    redis_command(server, "HINCRBY", key_of(txn, line), "available", "1", NULL);
+    redis_command(server, "HINCRBY", key_of(txn, line), "sold", "-1", NULL);
 }
 
 static void check_line(struct seller *seller, const struct txn *txn, int line, enum inventory_status status) {
@@ -66,7 +65,7 @@ static struct seller *open_seller(struct shop *shop, struct told *by) {
 static const char *item_on(const struct redis_server *server, const char *prefix) {
     for (int i = 0;; i++) {
         const char *item = harness_format("%s%d", prefix, i);
-        if (redis_cluster_of(&cluster, harness_format("{%s}", item)) == server)
+        if (redis_cluster_of(&cluster, stock_key(item)) == server)
             return item;
     }
 }
@@ -157,7 +156,7 @@ static void test_reply_lost(void) {
     proxy_set(proxy, PROXY_CUT, 0, "decided");
     CHECK_STATUS(compare(seller).status, INVENTORY_UNAVAILABLE);
     CHECK_INT(proxy_faults(proxy), 1);
-    CHECK_STR(redis_command(&redis, "HGET", "seckill:{rare}:item", "shortage", NULL), "1");
+    CHECK_STR(redis_command(&redis, "HGET", stock_key("rare"), "shortage", NULL), "1");
     told_check(&told, 1, 0);
     seller_wait_up(seller);
     for (int i = 0; i < 2; i++) {
@@ -251,7 +250,7 @@ static void aborted_and_sold(enum txn_call call, const char *state) {
     }
     CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
     txn_check_order(seller, txn, 0, state);
-    CHECK_STR(redis_command(&redis, "HGET", "seckill:{seat}:item", "shortage", NULL), "0");
+    CHECK_STR(redis_command(&redis, "HGET", stock_key("seat"), "shortage", NULL), "0");
     told_check(&told, 0, 1);
     item_check_audit(seller, "seat", 0, call != TXN_CONFIRM, call == TXN_CONFIRM);
     CHECK(txns_audit_all(seller).conserved);
@@ -273,14 +272,12 @@ static void lose_step(const struct redis_server *redis, const struct txn *txn, i
     inventory_transaction_order(&txn->transaction, line, &order);
     const char *digest = strchr(order.id, ':') + 1,
                *quantity = harness_format("%lld", (long long)order.quantity),
-               *record = redis_command(redis, "HGET", key_of(txn, line, "orders"), digest, NULL);
-    redis_command(redis, "HSET", key_of(txn, line, "orders"), digest,
-                  harness_format("b%s", strchr(record, ' ')), NULL);
-    redis_command(redis, "HINCRBY", key_of(txn, line, "item"), "held", quantity, NULL);
-    redis_command(redis, "HINCRBY", key_of(txn, line, "item"), from, harness_format("-%s", quantity), NULL);
+               *record = redis_command(redis, "HGET", key_of(txn, line), digest, NULL);
+    redis_command(redis, "HSET", key_of(txn, line), digest, harness_format("b%s", strchr(record, ' ')), NULL);
+    redis_command(redis, "HINCRBY", key_of(txn, line), "held", quantity, NULL);
+    redis_command(redis, "HINCRBY", key_of(txn, line), from, harness_format("-%s", quantity), NULL);
     if (strcmp(from, "available") == 0)
-        redis_command(redis, "HINCRBY", key_of(txn, line, "item"), "returned",
-                      harness_format("-%s", quantity), NULL);
+        redis_command(redis, "HINCRBY", key_of(txn, line), "returned", harness_format("-%s", quantity), NULL);
 }
 
 /* It is decided, and its record says that it is in this phase. */
@@ -398,8 +395,8 @@ static void test_item_lost(void) {
     struct txn *txn = txn_new(seller, "t", "phone:2 lamp:2");
     CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
     shop_idle(seller->shop, 50); /* the reply of the last step is not waited for */
-    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{lamp}:item", "seckill:{lamp}:restocks", NULL), 2);
-    redis_command(&redis, "DEL", "seckill:{lamp}:events", NULL);
+    CHECK_INT(redis_integer(&redis, "DEL", stock_key("lamp"), NULL), 1);
+    redis_command(&redis, "DEL", stock_key("lamp:events"), NULL);
     for (int i = 1; i <= 2; i++) {
         CHECK_INT(txns_audit_all(seller).journal.torn, 1);
         CHECK_INT(txns_reconcile(seller, true).mended, 0);

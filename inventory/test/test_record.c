@@ -310,19 +310,23 @@ static void test_digest_of_users(void) {
     }
 }
 
-/* All keys of an item must lie in one slot of Redis Cluster: one hash tag, which is the whole name. */
+/* All keys of an item share the hash tag of its part; other keys are not taken for an item's. */
 static void test_keys(void) {
     char name[INVENTORY_NAME_MAX + 1];
     fill(name, INVENTORY_NAME_MAX, 'k');
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    const char *const all[] = {keys.item, keys.orders, keys.users, keys.holds, keys.events, keys.restocks};
+    const char *const all[] = {keys.item, keys.holds, keys.due, keys.events, keys.shortage, keys.token};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        CHECK_HAS(all[i], harness_format("seckill:{%s}:", name));
+        CHECK_HAS(all[i], harness_format("{%u}", keys.part));
         for (size_t j = 0; j < i; j++)
             CHECK(strcmp(all[i], all[j]) != 0);
+        CHECK((item_of_key(all[i]) != NULL) == (i == 0));
     }
-    CHECK_STR(keys.restocks + strlen(keys.restocks) - 9, ":restocks");
+    CHECK_STR(item_of_key(keys.item), name);
+    CHECK_STR(keys.token + strlen(keys.token) - 6, ":token");
+    CHECK(!item_of_key("seckill:{baskets:1}:journal") && !item_of_key("seckill:{46}:phone"));
+    CHECK_STR(item_of_key("seckill:{47}:phone"), "phone");
 }
 
 /* ---- what a process remembers of items ---- */
@@ -332,7 +336,7 @@ static void test_items_kept(void) {
     items_init(items);
     struct item *first = items_take(items, "first");
     CHECK(items_take(items, "first") == first);
-    CHECK_STR(first->keys.orders, "seckill:{first}:orders");
+    CHECK_STR(first->keys.item, stock_key("first"));
     items_drop(items, first);
     items_drop(items, first);
     CHECK(items_take(items, "first") == first); /* it is kept */
@@ -355,9 +359,11 @@ static void test_items_kept(void) {
 /* What is in the store must be found again. */
 static void test_parts(void) {
     static const char *const names[] = {"", "phone", "lamp", "AAAAAAAAAAAAAAAAAAAAAA"};
-    static const unsigned parts[] = {5, 7, 3, 3};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    static const unsigned parts[] = {5, 7, 3, 3}, of_items[] = {5, 47, 59, 27};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK_INT(key_part(names[i]), parts[i]);
+        CHECK_INT(item_part(names[i]), of_items[i]);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -373,7 +379,7 @@ int main(int argc, char **argv) {
     harness_run("names of strategies and states, texts of answers", test_words);
     harness_run("a key's digest is BLAKE2b", test_digest);
     harness_run("digests of two users are never the same", test_digest_of_users);
-    harness_run("all keys of an item share its hash tag", test_keys);
+    harness_run("all keys of an item share the hash tag of its part", test_keys);
     harness_run("the part of a name", test_parts);
     harness_run("a bounded number of items is kept", test_items_kept);
     return harness_finish();

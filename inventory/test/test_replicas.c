@@ -51,7 +51,7 @@ static void phone_sell(enum inventory_strategy sold_by) {
 static const char *order_at(const struct redis_server *redis, const char *key) {
     char digest[INVENTORY_DIGEST_SIZE];
     inventory_key_digest("ann", key, strlen(key), digest);
-    return redis_command(redis, "HGET", "seckill:{phone}:orders", digest, NULL);
+    return redis_command(redis, "HGET", stock_key("phone"), digest, NULL);
 }
 
 static bool is_ordered(void *arg) {
@@ -69,7 +69,7 @@ static void test_safe_when_answered(void) {
     static char key[] = "k";
     sellers_open(CALL_MS);
     item_sell(seller, "phone", strategy, 10);
-    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{phone}:item", "available", NULL), "10");
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "available", NULL), "10");
     proxy_set(pair.link, PROXY_DELAY, 20, NULL);
     struct buy *bought = buy_begin(seller, "phone", "ann", key, 1);
     bought->then = check_is_on_replica;
@@ -393,16 +393,16 @@ static void test_cluster(void) {
                                                                     .replicas = 1,
                                                                     .call_timeout_ms = 1000,
                                                                     .resolve_ms = RESOLVE_MS});
-    struct redis_server *from = redis_cluster_of(&cluster, "{phone}");
+    struct redis_server *from = redis_cluster_of(&cluster, stock_key("phone"));
     struct redis_server *to = &cluster.server[from == &cluster.server[0]];
     while (!router_is_whole(seller->inventory->shared.store))
         shop_turn(seller->shop);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    redis_cluster_begin_move("{phone}", from, to);
-    redis_cluster_move_keys("{phone}", from, to, 100);
+    redis_cluster_begin_move(stock_key("phone"), from, to);
+    redis_cluster_move_keys(stock_key("phone"), from, to, 100);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    redis_cluster_end_move(&cluster, "{phone}", to);
+    redis_cluster_end_move(&cluster, stock_key("phone"), to);
     CHECK_STATUS(buy(seller, "phone", "ann", "k3", 1)->status, INVENTORY_OK);
     for (int i = 0; i < MASTERS; i++)
         CHECK(marks_at(&cluster.server[MASTERS + i]) > 0);

@@ -135,10 +135,10 @@ static void test_garbage_count(void) {
     struct inventory_item item = terms("phone", strategy, 100);
     item.limit = 3;
     CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
-    redis_command(&redis, "HSET", "seckill:{phone}:users", "ann", "junk", NULL);
+    redis_command(&redis, "HSET", stock_key("phone"), "@ann", "junk", NULL);
     CHECK(buy(seller, "phone", "ann", "a1", 1)->status != INVENTORY_OK);
-    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:orders", NULL), 0);
-    CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "available", NULL), 100);
+    CHECK_INT(stock_orders(&redis, "phone"), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "available", NULL), 100);
     CHECK_STATUS(buy(seller, "phone", "bob", "b1", 3)->status, INVENTORY_OK);
 }
 
@@ -148,7 +148,7 @@ static void test_user_limit(void) {
     item.limit = 3;
     CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "a1", 4)->status, INVENTORY_LIMIT);
-    CHECK_INT(redis_integer(&redis, "HEXISTS", "seckill:{phone}:users", "ann", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "HEXISTS", stock_key("phone"), "@ann", NULL), 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "a2", 2)->status, INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "a3", 2)->status, INVENTORY_LIMIT);
     CHECK_STATUS(buy(seller, "phone", "ann", "a4", 1)->status, INVENTORY_OK);
@@ -298,29 +298,6 @@ static void test_holds(void) {
     CHECK_STATUS(order_step(seller, held->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 2)->status, INVENTORY_OK);
     check_books(seller, &redis, "phone", 1, 2, 0);
-}
-
-/* Its terms are fields alone. */
-static void test_earlier_version(void) {
-    struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 100);
-    redis_clock()->stopped_ms = 1800000000000;
-    item.limit = 2;
-    item.starts_ms = 1800000010000;
-    item.ends_ms = 1800000020000;
-    item.hold_ms = 30000;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
-    CHECK_STR(redis_command(&redis, "HDEL", "seckill:{phone}:item", "terms", NULL), "1");
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_NOT_STARTED);
-    redis_clock()->stopped_ms = item.starts_ms;
-    struct buy *held = buy(seller, "phone", "ann", "k", 2);
-    CHECK_STATUS(held->status, INVENTORY_OK);
-    CHECK_INT(held->order.expires_ms, item.starts_ms + item.hold_ms);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_LIMIT);
-    redis_clock()->stopped_ms = item.ends_ms;
-    CHECK_STATUS(buy(seller, "phone", "bob", "k3", 1)->status, INVENTORY_ENDED);
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_REPLAYED);
-    check_books(seller, &redis, "phone", 98, 2, 0);
 }
 
 static void test_restock(void) {
@@ -512,7 +489,6 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         run_each(tests[i].name, tests[i].test, INVENTORY_LOCKED);
-    run_each("an item of an earlier version", test_earlier_version, INVENTORY_LUA);
     run_each("a count of units that is none", test_garbage_count, INVENTORY_LUA);
     return harness_finish();
 }

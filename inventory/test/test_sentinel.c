@@ -204,7 +204,7 @@ static void come_back(struct redis_sentinel *all, const char *item, bool killed)
     CHECK_STATUS(buy(seller, item, "ann", "k", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, item, "ann", "k2", 1)->status, INVENTORY_OK);
     check_books(seller, other, item, 8, 0, 2);
-    CHECK_STR(redis_command(master, "HGET", harness_format("seckill:{%s}:item", item), "sold", NULL), "1");
+    CHECK_STR(redis_command(master, "HGET", stock_key(item), "sold", NULL), "1");
     CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", other->port), NULL), "OK");
 }
 

@@ -55,7 +55,7 @@ static void shown_again(struct seller *seller) {
 }
 
 static void check_shortage(const char *units) {
-    CHECK_STR(redis_command(&pair.replica, "HGET", "seckill:{seat}:item", "shortage", NULL), units);
+    CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("seat"), "shortage", NULL), units);
 }
 
 /* It is taken back, too, when who had the order buys it again: alone, and together with others. */
@@ -84,7 +84,7 @@ static void test_bought_again(void) {
         buy_begin(first, "seat", "ann", harness_format("a%d", i), 1);
     shop_settle(first->shop);
     check_shortage("0");
-    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", stock_key("seat:shortage"), NULL), 0);
 }
 
 /* Strategies `batch` and `lua` do that, as docs/sell.md says; the others leave it to the next failover. */
@@ -151,7 +151,7 @@ static void resolve(bool kept) {
         return;
     }
     check_shortage("0");
-    CHECK_INT(redis_integer(&pair.replica, "EXISTS", "seckill:{seat}:shortage", NULL), 0);
+    CHECK_INT(redis_integer(&pair.replica, "EXISTS", stock_key("seat:shortage"), NULL), 0);
     check_order_step(seller, lost, INVENTORY_CONFIRM, INVENTORY_OK);
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
@@ -171,7 +171,9 @@ static void test_resolved_too_late(void) {
 static void test_made_again(void) {
     struct redis_server redis;
     struct seller *seller = told_seller_sold_at(&redis, &told);
-    CHECK_INT(redis_integer(&redis, "DEL", "seckill:{phone}:orders", NULL), 1);
+    char digest[INVENTORY_DIGEST_SIZE];
+    inventory_key_digest("ann", "k", 1, digest);
+    CHECK_INT(redis_integer(&redis, "HDEL", stock_key("phone"), digest, NULL), 1);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");

@@ -357,7 +357,7 @@ static void test_refuses_what_is_shown(void) {
     own_heartbeat = other->inventory->purchases.id;
     shop_wait(seller->shop, has_heartbeat, heartbeats, "the other one has");
     const char *item = "item";
-    for (int i = 0; redis_cluster_of(&cluster, harness_format("{%s}", item)) != dies; i++)
+    for (int i = 0; redis_cluster_of(&cluster, stock_key(item)) != dies; i++)
         item = harness_format("item%d", i);
     item_sell(seller, item, INVENTORY_BATCH, 10);
     replica_cut(dies, promoted);

@@ -55,11 +55,11 @@ static void test_scripts_flushed(void) {
 static const char *everything(void) {
     return harness_format(
         "%s %s %s %s %s %s", redis_command(&redis, "DBSIZE", NULL),
-        redis_command(&redis, "HGETALL", "seckill:{phone}:item", NULL),
-        redis_command(&redis, "HGETALL", "seckill:{phone}:orders", NULL),
-        redis_command(&redis, "HGETALL", "seckill:{phone}:users", NULL),
-        redis_command(&redis, "ZRANGE", "seckill:{phone}:holds", "0", "-1", "WITHSCORES", NULL),
-        redis_command(&redis, "XRANGE", "seckill:{phone}:ledger", "-", "+", NULL));
+        redis_command(&redis, "HGETALL", stock_key("phone"), NULL),
+        redis_command(&redis, "HGETALL", stock_key("phone"), NULL),
+        redis_command(&redis, "HGETALL", stock_key("phone"), NULL),
+        redis_command(&redis, "ZRANGE", stock_key("phone:holds"), "0", "-1", "WITHSCORES", NULL),
+        redis_command(&redis, "XRANGE", stock_key("phone:events"), "-", "+", NULL));
 }
 
 /* A read-only store is left at its first refusal: the calls behind that one are not answered any more. */

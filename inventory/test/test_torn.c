@@ -24,10 +24,11 @@ static void open_cluster(struct seller **maker, struct seller **other) {
     *other = told_seller_open(shop, redis_cluster_url(&cluster), &others);
     shop_wait(shop, seller_is_whole, *maker, "all masters are there");
     shop_wait(shop, seller_is_whole, *other, "all masters are there");
-    dies = redis_cluster_of(&cluster, "{lamp}");
-    CHECK(redis_cluster_of(&cluster, "{phone}") != dies && redis_cluster_of(&cluster, "{held}") != dies);
+    dies = redis_cluster_of(&cluster, stock_key("lamp"));
+    CHECK(redis_cluster_of(&cluster, stock_key("phone")) != dies &&
+          redis_cluster_of(&cluster, stock_key("held")) != dies);
     items_put_three(*maker);
-    for (int i = 0; i == 0 || redis_cluster_of(&cluster, harness_format("{%s}", rare)) != dies; i++)
+    for (int i = 0; i == 0 || redis_cluster_of(&cluster, stock_key(rare)) != dies; i++)
         rare = harness_format("rare%d", i);
     item_sell(*maker, rare, INVENTORY_BATCH, 10);
     replica_cut(dies, dies + MASTERS);
@@ -78,9 +79,9 @@ static void make_room(struct seller *other, const struct txn *sold, const struct
     txn_check_order(other, sold, 1, "confirmed");
     txn_check_order(other, held, 1, "confirmed");
     item_check_audit(other, rare, 3, 0, 12);
-    CHECK_STR(redis_command(redis_cluster_of(&cluster, harness_format("{%s}", rare)), "HGET",
-                            harness_format("seckill:{%s}:item", rare), "shortage", NULL),
-              "0");
+    CHECK_STR(
+        redis_command(redis_cluster_of(&cluster, stock_key(rare)), "HGET", stock_key(rare), "shortage", NULL),
+        "0");
 }
 
 static void test_from_journal(void) {

@@ -57,7 +57,7 @@ static void test_basket(void) {
     check_books(seller, &redis, "chair", 0, 0, 3);
     CHECK_STR(txn_phase(&redis, basket), "confirmed");
     CHECK_INT(journal_open(&redis), 0);
-    CHECK_INT(redis_integer(&redis, "ZCARD", "seckill:{phone}:holds", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "ZCARD", stock_key("phone:holds"), NULL), 0);
 }
 
 static void test_replay(void) {
@@ -160,7 +160,7 @@ static void test_item_twice(void) {
     for (int i = 0; i < 3; i++)
         check_order(seller, basket, i, INVENTORY_STATE_CONFIRMED);
     check_books(seller, &redis, "phone", 0, 0, 3);
-    CHECK_INT(redis_integer(&redis, "HLEN", "seckill:{phone}:orders", NULL), 2);
+    CHECK_INT(stock_orders(&redis, "phone"), 2);
 }
 
 static void test_many_lines(void) {

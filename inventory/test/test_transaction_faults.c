@@ -91,9 +91,9 @@ struct steps {
 static void at_failpoint(void *ctx, const char *step) {
     struct steps *steps = ctx;
     if (steps->scene->sold_out && strncmp(step, "before debit", 12) == 0 &&
-        redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3) {
-        redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "initial", "-2", NULL);
-        redis_integer(&redis, "HINCRBY", "seckill:{lamp}:item", "available", "-2", NULL);
+        stock_initial(&redis, "lamp") == 3) {
+        stock_add_initial(&redis, "lamp", -2);
+        redis_integer(&redis, "HINCRBY", stock_key("lamp"), "available", "-2", NULL);
     }
     if (steps->count++ == steps->until)
         raise(steps->signal);
@@ -132,15 +132,14 @@ static pid_t child_begin(const struct scene *scene, int until, int signal) {
 /* ---- afterwards ---- */
 
 static int64_t available(const char *item) {
-    return redis_integer(&redis, "HGET", harness_format("seckill:{%s}:item", item), "available", NULL);
+    return redis_integer(&redis, "HGET", stock_key(item), "available", NULL);
 }
 
 /* All of it or nothing; true: all. */
 static bool check_whole(struct seller *seller, const struct scene *scene, const struct txn *txn) {
     const struct inventory_transaction *transaction = &txn->transaction;
     const char *phase = txn_phase(&redis, txn);
-    int64_t lamps =
-        scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 1 ? 1 : 3;
+    int64_t lamps = scene->sold_out && stock_initial(&redis, "lamp") == 1 ? 1 : 3;
     bool done = strcmp(phase, "none") != 0;
     bool transfer = transaction->kind == INVENTORY_TRANSFER;
     bool sold = done && strcmp(phase, "confirmed") == 0, held = done && strcmp(phase, "held") == 0;
@@ -180,8 +179,8 @@ static void check_conserved(struct seller *seller, const struct scene *scene) {
 
 /* Some of its items are written, and some are not. */
 static bool is_torn(void) {
-    return redis_integer(&redis, "XLEN", "seckill:{phone}:ledger", NULL) !=
-           redis_integer(&redis, "XLEN", "seckill:{lamp}:ledger", NULL);
+    return redis_integer(&redis, "XLEN", stock_key("phone:events"), NULL) !=
+           redis_integer(&redis, "XLEN", stock_key("lamp:events"), NULL);
 }
 
 static int torn;
@@ -211,7 +210,7 @@ static bool killed_at(const struct scene *scene, int until, bool by_retry) {
     }
     /* The same call again ends as if nothing had been. */
     enum inventory_status want = scene->first_held || !scene->sold_out ? INVENTORY_OK : INVENTORY_SOLD_OUT;
-    if (scene->sold_out && redis_integer(&redis, "HGET", "seckill:{lamp}:item", "initial", NULL) == 3)
+    if (scene->sold_out && stock_initial(&redis, "lamp") == 3)
         want = INVENTORY_OK; /* it died before the lamps were gone */
     bool before = strcmp(txn_phase(&redis, again), "none") != 0;
     enum inventory_status got = txn_do(again, scene->call);

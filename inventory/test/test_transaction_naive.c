@@ -63,7 +63,7 @@ static void basket(uint64_t fence) {
     }
     check_both(seller, 2, 2);
     CHECK_STR(redis_command(&redis, "KEYS", "seckill:{baskets*", NULL), "[]");
-    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), fence > 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), fence > 0);
     /* A retry, with an older fence, and other requests with its key. */
     const char *before = store_dump(&redis, false);
     seller->fence = fence ? fence - 1 : 0;
@@ -197,7 +197,7 @@ static void test_overlap_oversells(void) {
     CHECK_STATUS(wake(first), INVENTORY_OK);
     CHECK_STATUS(txn_wait(second), INVENTORY_OK);
     CHECK_INT(oversold(seller, "phone"), 2);
-    CHECK_INT(redis_integer(&redis, "EXISTS", "seckill:{phone}:token", NULL), 0);
+    CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), 0);
     /* Of lamps there were enough, and one was counted once. */
     struct inventory_audit audit;
     CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);

@@ -160,14 +160,14 @@ static const char *orders_of(struct race *race, const char *id) {
     static const char count[] =
         "local units = {b = 0, c = 0, e = 0, x = 0, u = 0}\n"
         "for i = 2, #ARGV do\n"
-        "  for _, record in ipairs(redis.call('HVALS', 'seckill:{' .. ARGV[i] .. '}:orders')) do\n"
+        "  for _, record in ipairs(redis.call('HVALS', ARGV[i])) do\n"
         "    local state, n, id = string.match(record, '^(%a)%d* (%d+) %S+ %d+ %d+ (%S+)$')\n"
         "    if id == ARGV[1] then units[state] = units[state] + n end\n"
         "  end\n"
         "end\n"
         "return string.format('b%d c%d e%d x%d', units.b, units.c, units.e, units.x)\n";
-    return redis_command(&race->redis, "EVAL", count, "0", id, items[0], items[1], items[2], items[3],
-                         items[4], NULL);
+    return redis_command(&race->redis, "EVAL", count, "0", id, stock_key(items[0]), stock_key(items[1]),
+                         stock_key(items[2]), stock_key(items[3]), stock_key(items[4]), NULL);
 }
 
 /* Each basket is in one state, with all of its lines, or there is none. */
@@ -215,12 +215,12 @@ static void check_all(struct race *race) {
         CHECK(audit.conserved);
         CHECK_STR(ledger_audit(&race->redis, items[i]), "balanced");
         moved += audit.item.restocked;
-        const char *restocks = harness_format("seckill:{%s}:restocks", items[i]);
+        const char *item = stock_key(items[i]);
         for (int r = 0; r < 4; r++) {
             char digest[INVENTORY_DIGEST_SIZE];
             const char *key = harness_format("r%d", r);
             inventory_key_digest("", key, strlen(key), digest);
-            moved -= 3 * redis_integer(&race->redis, "HEXISTS", restocks, digest, NULL);
+            moved -= 3 * redis_integer(&race->redis, "HEXISTS", item, harness_format("+%s", digest), NULL);
         }
     }
     CHECK_INT(moved, 0); /* what left one item arrived in another */

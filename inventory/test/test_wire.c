@@ -67,7 +67,7 @@ static void test_reply_cut(void) {
             shop_idle(seller->shop, 100);
     }
     if (strategy == INVENTORY_DECR) /* the order stands, its entries were never written */
-        CHECK_INT(redis_integer(&redis, "HGET", "seckill:{phone}:item", "available", NULL), 99 - 2 * ROUNDS);
+        CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "available", NULL), 99 - 2 * ROUNDS);
     else
         check_books(seller, &redis, "phone", 99 - 2 * ROUNDS, 0, 1 + 2 * ROUNDS);
 }
@@ -198,7 +198,7 @@ static void test_other_replies_cut(void) {
     }
     store_health(seller, &health);
     CHECK(health.ready);
-    proxy_set(proxy, PROXY_CUT, 2, "ZRANGEBYSCORE");
+    proxy_set(proxy, PROXY_CUT, 2, "EVALSHA");
     inventory_sweep(seller->inventory);
     seller_wait_down(seller);
     seller_wait_up(seller);
@@ -247,7 +247,7 @@ static void test_request_lost(void) {
 }
 
 static bool has_orders(void *arg) {
-    return redis_integer(&redis, "HLEN", "seckill:{phone}:orders", NULL) == *(int *)arg;
+    return stock_orders(&redis, "phone") == *(int *)arg;
 }
 
 /* The connection was given up, the store was asked for the order, which was not there; and then the sale

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "inventory/layers.h"
-#include "inventory/purchases/holds.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/transactions/journal.h"
 
 enum way way;

@@ -22,8 +22,6 @@
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 
-static const char key_before[] = "seckill:{", key_after[] = "}:item";
-
 struct audit_all {
     struct transactions *transactions;
     inventory_audit_all_fn *fn;
@@ -36,8 +34,7 @@ struct audit_all {
     char (*items)[INVENTORY_NAME_MAX + 1];
     size_t count, room, at;
 
-    enum receipt_kind kind; /* ORDER, then MOVE */
-    struct scan scan;       /* of the item's orders, or its moves */
+    struct scan scan; /* of the item */
     int64_t unknown_before;
     int pending; /* entries of this page, and 1 until all were begun */
     bool awaits_map, to_compare, scanning, failed;
@@ -47,10 +44,10 @@ struct audit_all {
 /* An entry of an item whose transaction is looked up. */
 struct entry {
     struct audit_all *in;
-    enum receipt_kind kind;
+    enum receipt_kind kind; /* ORDER or MOVE */
     int64_t quantity;
     struct inventory_transaction transaction;
-    char field[INVENTORY_DIGEST_SIZE], record[RECORD_SIZE];
+    char field[FIELD_SIZE], record[RECORD_SIZE];
 };
 
 static void begin_item(struct audit_all *in);
@@ -70,11 +67,6 @@ static void end(struct audit_all *in, enum inventory_status status) {
 }
 
 /* ---- an item ---- */
-
-static const char *item_key(const struct audit_all *in, struct sale_keys *keys) {
-    sale_keys_make(keys, in->items[in->at]);
-    return in->kind == RECEIPT_ORDER ? keys->orders : keys->restocks;
-}
 
 static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
     struct audit_all *in = ctx;
@@ -97,21 +89,18 @@ static void on_audit(void *ctx, enum inventory_status status, const struct inven
 
 static void on_page(void *ctx, const struct redis_value *page, bool again);
 
-static void begin_scan(struct audit_all *in, enum receipt_kind kind) {
+static void begin_item(struct audit_all *in) {
     struct transactions *transactions = in->transactions;
     struct sale_keys keys;
-    in->kind = kind;
+    if (in->at == in->count) {
+        end(in, INVENTORY_OK);
+        return;
+    }
+    sale_keys_make(&keys, in->items[in->at]);
     in->scanning = true;
     in->unknown_before = in->sum.unknown;
     scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, item_key(in, &keys), on_page, in);
-}
-
-static void begin_item(struct audit_all *in) {
-    if (in->at < in->count)
-        begin_scan(in, RECEIPT_ORDER);
-    else
-        end(in, INVENTORY_OK);
+               &transactions->shared->tick_ms, keys.item, on_page, in);
 }
 
 /* The page was looked up. */
@@ -125,13 +114,15 @@ static void count_down(struct audit_all *in) {
     if (scan_go_on(&in->scan))
         return;
     in->scanning = false;
-    if (in->kind == RECEIPT_ORDER)
-        begin_scan(in, RECEIPT_MOVE);
-    else
-        purchases_audit_item(in->transactions->purchases, in->items[in->at], on_audit, in);
+    purchases_audit_item(in->transactions->purchases, in->items[in->at], on_audit, in);
 }
 
 /* ---- an order, or a move ---- */
+
+/* The digest of either. */
+static const char *name_of(const struct entry *entry) {
+    return entry->field + (entry->kind == RECEIPT_MOVE);
+}
 
 static void end_entry(struct entry *entry) {
     struct audit_all *in = entry->in;
@@ -148,7 +139,7 @@ static void tell(const struct entry *entry) {
                         &(struct inventory_loss){.kind = entry->kind == RECEIPT_ORDER ? INVENTORY_LOST_ORDER
                                                                                       : INVENTORY_LOST_MOVE,
                                                  .item = in->items[in->at],
-                                                 .name = entry->field,
+                                                 .name = name_of(entry),
                                                  .outcome = INVENTORY_LOSS_UNKNOWN_TRANSACTION});
 }
 
@@ -171,9 +162,9 @@ static bool is_final(const struct entry *entry) {
 static bool is_known(const struct entry *entry, const char *item) {
     const struct inventory_transaction *transaction = &entry->transaction;
     struct inventory_order order;
-    bool same = strcmp(transaction->nonce, entry->field) == 0;
+    bool same = strcmp(transaction->nonce, name_of(entry)) == 0;
     if (entry->kind == RECEIPT_ORDER)
-        same = record_read(&order, item, entry->field, entry->record) &&
+        same = record_read(&order, item, name_of(entry), entry->record) &&
                inventory_transaction_has_order(transaction, &order);
     return same && (!is_final(entry) || phases[transaction->phase].is == INVENTORY_STATE_CONFIRMED);
 }
@@ -185,11 +176,13 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
     in->failed |= !good;
     if (!good || (redis_value_text(value) && journal_read(&entry->transaction, redis_value_text(value)) &&
-                  is_known(entry, in->items[in->at])))
+                  is_known(entry, in->items[in->at]))) {
         end_entry(entry);
-    else
-        router_call(in->transactions->shared->store, on_entry_again, entry, 3,
-                    (const char *[]){"HGET", item_key(in, &keys), entry->field});
+        return;
+    }
+    sale_keys_make(&keys, in->items[in->at]);
+    router_call(in->transactions->shared->store, on_entry_again, entry, 3,
+                (const char *[]){"HGET", keys.item, entry->field});
 }
 
 /* WORD QUANTITY TRANSFER, see line.lua; a restock is only numbers. */
@@ -206,7 +199,7 @@ static bool read_move(struct entry *entry) {
 
 static bool read_order(struct entry *entry, const char *item) {
     struct inventory_order order;
-    if (!record_read(&order, item, entry->field, entry->record) || !order.basket[0] ||
+    if (!record_read(&order, item, name_of(entry), entry->record) || !order.basket[0] ||
         (order.state != INVENTORY_STATE_HELD && order.state != INVENTORY_STATE_CONFIRMED))
         return false;
     entry->quantity = order.quantity;
@@ -216,8 +209,9 @@ static bool read_order(struct entry *entry, const char *item) {
 }
 
 static void look_up(struct audit_all *in, const char *field, const char *record) {
-    struct entry of = {.in = in, .kind = in->kind};
-    if (!field || !record || !inventory_digest_valid(field) || strlen(record) >= sizeof of.record)
+    struct entry of = {.in = in, .kind = field && *field == *MOVE_FIELD ? RECEIPT_MOVE : RECEIPT_ORDER};
+    if (!field || !record || !inventory_digest_valid(field + (of.kind == RECEIPT_MOVE)) ||
+        strlen(record) >= sizeof of.record)
         return;
     stpcpy(of.field, field);
     stpcpy(of.record, record);
@@ -260,8 +254,8 @@ static void on_compared(void *ctx, enum inventory_status status, const struct in
 
 /* False: out of memory. */
 static bool note_item(struct audit_all *in, const char *key) {
-    size_t length = strlen(key), before = sizeof key_before - 1, after = sizeof key_after - 1;
-    if (length <= before + after || !inventory_name_valid(key + before, length - before - after))
+    const char *item = item_of_key(key);
+    if (!item)
         return true;
     if (in->count == in->room) {
         size_t room = in->room ? 2 * in->room : 64;
@@ -271,8 +265,7 @@ static bool note_item(struct audit_all *in, const char *key) {
         in->items = more;
         in->room = room;
     }
-    snprintf(in->items[in->count++], sizeof in->items[0], "%.*s", (int)(length - before - after),
-             key + before);
+    snprintf(in->items[in->count++], sizeof in->items[0], "%s", item);
     return true;
 }
 
@@ -342,8 +335,8 @@ static void list_more(struct audit_all *in, const char *cursor) {
     while (in->server < router_servers(store) && !router_server(store, in->server))
         in->server++;
     if (in->server < router_servers(store)) {
-        redis_callf(router_server(store, in->server), on_keys, in, "SCAN %s MATCH %s*%s COUNT %d", cursor,
-                    key_before, key_after, KEYS_PAGE);
+        redis_callf(router_server(store, in->server), on_keys, in, "SCAN %s MATCH seckill:{*}:* COUNT %d",
+                    cursor, KEYS_PAGE);
         return;
     }
     read_map(in);

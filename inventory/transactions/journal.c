@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "inventory/model/record.h"
-#include "inventory/purchases/holds.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
 #include "journal.lua.h"

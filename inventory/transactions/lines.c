@@ -27,14 +27,14 @@ static const struct {
     [WRITE_DISOWN] = {"disown", "u", "take-back", 1},
 };
 
-static bool of_part(const struct transaction_part *part, int line) {
+static bool lines_of_part(const struct transaction_part *part, int line) {
     const struct inventory_line *lines = part->run->transaction->lines;
     return strcmp(lines[part->line].item, lines[line].item) == 0;
 }
 
 int lines_part_of(const struct transaction_run *run, int line) {
     int p = 0;
-    while (p < run->part_count && !of_part(&run->parts[p], line))
+    while (p < run->part_count && !lines_of_part(&run->parts[p], line))
         p++;
     return p;
 }
@@ -53,8 +53,8 @@ void lines_make_parts(struct transaction_run *run) {
 }
 
 /* The order as a write leaves it. */
-static void order_after(const struct inventory_transaction *transaction, int line, enum line_write write,
-                        struct inventory_order *order) {
+static void lines_order_after(const struct inventory_transaction *transaction, int line,
+                              enum line_write write, struct inventory_order *order) {
     static const enum inventory_state states[] = {
         [WRITE_DEBIT] = INVENTORY_STATE_HELD,        [WRITE_SELL] = INVENTORY_STATE_CONFIRMED,
         [WRITE_CONFIRM] = INVENTORY_STATE_CONFIRMED, [WRITE_CANCEL] = INVENTORY_STATE_CANCELLED,
@@ -69,7 +69,7 @@ static void order_after(const struct inventory_transaction *transaction, int lin
 void lines_print_order(char out[RECORD_SIZE], const struct inventory_transaction *transaction, int line,
                        enum line_write write) {
     struct inventory_order order;
-    order_after(transaction, line, write, &order);
+    lines_order_after(transaction, line, write, &order);
     record_print(out, &order);
 }
 
@@ -90,7 +90,7 @@ void lines_keep(struct transactions *transactions, const struct inventory_transa
     putback_keep(transactions->purchases, RECEIPT_ORDER, transaction->lines[line].item, digest, record);
 }
 
-static void keep(const struct transaction_part *part) {
+static void lines_keep_part(const struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
     char record[RECORD_SIZE];
@@ -99,12 +99,13 @@ static void keep(const struct transaction_part *part) {
         putback_keep(run->transactions->purchases, RECEIPT_MOVE, transaction->lines[part->line].item,
                      transaction->nonce, record);
     for (int i = part->line; transaction->kind == INVENTORY_BASKET && i < transaction->count; i++) {
-        if (of_part(part, i))
+        if (lines_of_part(part, i))
             lines_keep(run->transactions, transaction, i, run->write);
     }
 }
 
-static void fail(struct transaction_run *run, enum inventory_status status, int line, int64_t available) {
+static void lines_fail(struct transaction_run *run, enum inventory_status status, int line,
+                       int64_t available) {
     struct inventory_transaction *transaction = run->transaction;
     if (run->status == INVENTORY_UNKNOWN || (run->status != INVENTORY_OK && transaction->failed <= line))
         return;
@@ -114,12 +115,12 @@ static void fail(struct transaction_run *run, enum inventory_status status, int 
 }
 
 /* The line with which the part exceeds `most` units. */
-static int line_beyond(const struct transaction_part *part, int64_t most) {
+static int lines_line_beyond(const struct transaction_part *part, int64_t most) {
     const struct inventory_transaction *transaction = part->run->transaction;
     int64_t sum = 0;
     int line = part->line;
     for (int i = part->line; i < transaction->count && sum <= most; i++) {
-        if (of_part(part, i)) {
+        if (lines_of_part(part, i)) {
             sum += transaction->lines[i].quantity;
             line = i;
         }
@@ -128,7 +129,7 @@ static int line_beyond(const struct transaction_part *part, int64_t most) {
 }
 
 /* An order has ended by another decision. The strongest one counts. */
-static bool note_decided(struct transaction_run *run, const char *record) {
+static bool lines_note_decided(struct transaction_run *run, const char *record) {
     enum phase decided = *record == 'c'   ? PHASE_CONFIRMING
                          : *record == 'x' ? PHASE_CANCELLING
                          : *record == 'e' ? PHASE_EXPIRING
@@ -139,7 +140,7 @@ static bool note_decided(struct transaction_run *run, const char *record) {
 }
 
 /* Reads a reply of words; false: it is not an expected one. */
-static bool note_word(struct transaction_part *part, const struct redis_value *value) {
+static bool lines_note_word(struct transaction_part *part, const struct redis_value *value) {
     struct transaction_run *run = part->run;
     size_t count = redis_value_count(value);
     const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
@@ -149,7 +150,7 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         return false;
     if (strcmp(word, "done") == 0) {
         run->refunded |= number > 0;
-        keep(part);
+        lines_keep_part(part);
         return true;
     }
     /* Another run with a newer fencing token aborted it before the debit. */
@@ -162,21 +163,21 @@ static bool note_word(struct transaction_part *part, const struct redis_value *v
         return true;
     }
     if (strcmp(word, "otherwise") == 0 && count > 1) {
-        bool decided = note_decided(run, redis_value_text(redis_value_at(value, 1)));
+        bool decided = lines_note_decided(run, redis_value_text(redis_value_at(value, 1)));
         run->transactions->torn |= !decided; /* it was aborted, or is lost: see reconcile.c */
         return decided;
     }
     if (!terms_refusal(word, &status))
         return false;
     bool too_many = status == INVENTORY_SOLD_OUT || status == INVENTORY_LIMIT;
-    fail(run, status, too_many ? line_beyond(part, number) : part->line,
-         status == INVENTORY_SOLD_OUT && number > 0 ? number : 0);
+    lines_fail(run, status, too_many ? lines_line_beyond(part, number) : part->line,
+               status == INVENTORY_SOLD_OUT && number > 0 ? number : 0);
     return true;
 }
 
 /* Judges the terms as read. The line that exceeds the limit may be another than the line that exceeds the
  * units. */
-static void judge(struct transaction_part *part, const struct inventory_item *item, int64_t had) {
+static void lines_judge(struct transaction_part *part, const struct inventory_item *item, int64_t had) {
     struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
     bool basket = transaction->kind == INVENTORY_BASKET;
@@ -186,26 +187,26 @@ static void judge(struct transaction_part *part, const struct inventory_item *it
     enum inventory_status in_time =
         basket ? terms_judge_time(run->now_ms, item->starts_ms, item->ends_ms) : INVENTORY_OK;
     if (in_time != INVENTORY_OK)
-        fail(run, in_time, part->line, 0);
+        lines_fail(run, in_time, part->line, 0);
     if ((basket || part->line == 0) && part->quantity > item->available)
-        fail(run, INVENTORY_SOLD_OUT, line_beyond(part, item->available),
-             item->available > 0 ? item->available : 0);
+        lines_fail(run, INVENTORY_SOLD_OUT, lines_line_beyond(part, item->available),
+                   item->available > 0 ? item->available : 0);
     if (!basket && part->line == 1 && item->initial + item->restocked + part->quantity > INVENTORY_STOCK_MAX)
-        fail(run, INVENTORY_TOO_MANY, part->line, 0);
+        lines_fail(run, INVENTORY_TOO_MANY, part->line, 0);
     if (basket && item->limit && had + part->quantity > item->limit)
-        fail(run, INVENTORY_LIMIT, line_beyond(part, item->limit - had), 0);
+        lines_fail(run, INVENTORY_LIMIT, lines_line_beyond(part, item->limit - had), 0);
     if (basket && item->hold_ms && (run->hold_ms == 0 || item->hold_ms < run->hold_ms))
         run->hold_ms = item->hold_ms;
 }
 
-static bool note_read(struct transaction_part *part, const struct redis_value *value) {
+static bool lines_note_read(struct transaction_part *part, const struct redis_value *value) {
     struct inventory_item item;
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!word || strcmp(word, "read") != 0)
-        return note_word(part, value);
+        return lines_note_word(part, value);
     if (!item_read(&item, part->run->transaction->lines[part->line].item, redis_value_at(value, 1)))
         return false;
-    judge(part, &item, redis_value_integer(redis_value_at(value, 2), 0));
+    lines_judge(part, &item, redis_value_integer(redis_value_at(value, 2), 0));
     return true;
 }
 
@@ -219,11 +220,11 @@ void lines_count_down(struct transaction_run *run, bool good) {
     run->then(run);
 }
 
-static void on_reply(void *ctx, const struct redis_value *value) {
+static void lines_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
     bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
-    if (good && !(run->write == WRITE_NOTHING ? note_read : note_word)(part, value)) {
+    if (good && !(run->write == WRITE_NOTHING ? lines_note_read : lines_note_word)(part, value)) {
         snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
                  "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
@@ -233,20 +234,23 @@ static void on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- calls ---- */
 
-enum { MORE = SCRIPT_ARGV + 7 + 3, ARGV_MAX = MORE + 3 + 2 * INVENTORY_LINES_MAX };
+enum { HEAD = 4 + 2, ARGV_MAX = SCRIPT_ARGV + HEAD + 2 + 2 * INVENTORY_LINES_MAX };
 
-static void call(struct transaction_part *part, const char *what, int argc, const char **argv) {
+static void lines_call(struct transaction_part *part, const char *what, int more_count,
+                       const char *const *more) {
     const struct sale_keys *keys = &part->keys;
     const struct inventory_line *line = &part->run->transaction->lines[part->line];
     char token[FENCING_TOKEN_SIZE] = "";
     if (part->run->transaction->locked && part->run->transactions->shared->config.fencing)
         fencing_token_print(token, &line->token);
-    const char *const head[] = {
-        keys->item,  keys->orders,   keys->users,    keys->events,
-        keys->token, keys->restocks, keys->shortage, shared_events(part->run->transactions->shared),
-        what,        token};
-    memcpy(argv + SCRIPT_ARGV, head, sizeof head);
-    router_run(part->run->transactions->shared->store, &line_script, 7, argc, argv, on_reply, part);
+    const char *argv[ARGV_MAX] = {NULL, NULL, NULL, keys->item, keys->token, keys->shortage};
+    int key_count = shared_add_events(part->run->transactions->shared, keys, argv + SCRIPT_ARGV, 3);
+    int argc = SCRIPT_ARGV + key_count;
+    argv[argc++] = what;
+    argv[argc++] = token;
+    memcpy(argv + argc, more, sizeof *more * (size_t)more_count);
+    router_run(part->run->transactions->shared->store, &line_script, key_count, argc + more_count, argv,
+               lines_on_reply, part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,
@@ -283,16 +287,16 @@ bool inventory_transaction_has_order(const struct inventory_transaction *transac
 
 /* Adds the digests of the part's lines, then their records as line.lua writes them: held or sold orders, or
  * aborted ones. */
-static int add_lines(const struct transaction_part *part, enum line_write write, const char **argv,
-                     char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
+static int lines_add_lines(const struct transaction_part *part, enum line_write write, const char **argv,
+                           char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_transaction *transaction = part->run->transaction;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     int n = 0;
     for (int i = part->line; i < transaction->count; i++) {
         struct inventory_order order;
-        if (!of_part(part, i))
+        if (!lines_of_part(part, i))
             continue;
-        order_after(transaction, i, debit ? write : WRITE_ABORT, &order);
+        lines_order_after(transaction, i, debit ? write : WRITE_ABORT, &order);
         record_print(records[n], &order);
         lines_digest(transaction, i, digests[n++]);
     }
@@ -303,35 +307,30 @@ static int add_lines(const struct transaction_part *part, enum line_write write,
     return 2 * n;
 }
 
-static void write_basket(struct transaction_part *part) {
+static void lines_write_basket(struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
-    char now[24], quantity[24];
+    char now[24];
     enum line_write write = run->write;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
-    const char *argv[ARGV_MAX];
+    const char *more[2 + 2 * INVENTORY_LINES_MAX];
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
-    snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
-    argv[MORE] = debit ? now : writes[write].state;
-    argv[MORE + 1] = run->transaction->user;
-    argv[MORE + 2] = quantity;
-    int count = add_lines(part, write, argv + MORE + 3, digests, records);
-    call(part, debit ? "debit" : write == WRITE_DISOWN ? "disown" : "settle", MORE + 3 + count, argv);
+    more[0] = debit ? now : writes[write].state;
+    more[1] = run->transaction->user;
+    int count = lines_add_lines(part, write, more + 2, digests, records);
+    lines_call(part, debit ? "debit" : write == WRITE_DISOWN ? "disown" : "settle", 2 + count, more);
 }
 
-static void write_transfer(struct transaction_part *part) {
+static void lines_write_transfer(struct transaction_part *part) {
     char quantity[24];
     snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
-    const char *argv[ARGV_MAX];
-    argv[MORE] = part->run->transaction->nonce;
-    argv[MORE + 1] = quantity;
-    argv[MORE + 2] = part->run->transaction->id;
-    call(part, writes[part->run->write].transfer, MORE + 3, argv);
+    const char *const more[] = {part->run->transaction->nonce, quantity, part->run->transaction->id};
+    lines_call(part, writes[part->run->write].transfer, 3, more);
 }
 
 /* They leave together, so the store syncs its file once. */
-static void for_each_part(struct transaction_run *run, const char *step, int line,
-                          void (*fn)(struct transaction_part *part)) {
+static void lines_for_each_part(struct transaction_run *run, const char *step, int line,
+                                void (*fn)(struct transaction_part *part)) {
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
@@ -342,8 +341,8 @@ static void for_each_part(struct transaction_run *run, const char *step, int lin
     }
 }
 
-static void begin(struct transaction_run *run, enum line_write write,
-                  void (*then)(struct transaction_run *run)) {
+static void lines_begin(struct transaction_run *run, enum line_write write,
+                        void (*then)(struct transaction_run *run)) {
     run->write = write;
     run->then = then;
     run->status = INVENTORY_OK;
@@ -352,64 +351,64 @@ static void begin(struct transaction_run *run, enum line_write write,
     run->pending = 1; /* until all calls are sent */
 }
 
-static void send_read(struct transaction_part *part, const char *what) {
-    const char *argv[ARGV_MAX];
-    argv[MORE] = part->run->transaction->user;
-    memcpy(argv + MORE + 1, item_fields, sizeof item_fields);
-    call(part, what, MORE + 1 + ITEM_FIELDS, argv);
+static void lines_send_read(struct transaction_part *part, const char *what) {
+    const char *more[1 + ITEM_FIELDS] = {part->run->transaction->user};
+    memcpy(more + 1, item_fields, sizeof item_fields);
+    lines_call(part, what, 1 + ITEM_FIELDS, more);
 }
 
-static void read_fenced(struct transaction_part *part) {
-    send_read(part, "read-fenced");
+static void lines_read_fenced(struct transaction_part *part) {
+    lines_send_read(part, "read-fenced");
 }
 
-static void read_unfenced(struct transaction_part *part) {
-    send_read(part, "read");
+static void lines_read_unfenced(struct transaction_part *part) {
+    lines_send_read(part, "read");
 }
 
-static void begin_read(struct transaction_run *run, void (*fn)(struct transaction_part *part),
-                       void (*then)(struct transaction_run *run)) {
-    begin(run, WRITE_NOTHING, then);
+static void lines_begin_read(struct transaction_run *run, void (*fn)(struct transaction_part *part),
+                             void (*then)(struct transaction_run *run)) {
+    lines_begin(run, WRITE_NOTHING, then);
     run->hold_ms = 0;
     run->now_ms = clock_wall_ms(run->transactions->shared->config.clock);
-    for_each_part(run, "read", -1, fn);
+    lines_for_each_part(run, "read", -1, fn);
 }
 
 void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run)) {
-    begin_read(run, fenced ? read_fenced : read_unfenced, then);
+    lines_begin_read(run, fenced ? lines_read_fenced : lines_read_unfenced, then);
 }
 
-static void on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
+static void lines_on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     struct transaction_part *part = ctx;
     if (status == INVENTORY_OK)
-        judge(part, item, 0);
+        lines_judge(part, item, 0);
     else if (status == INVENTORY_UNKNOWN_ITEM)
-        fail(part->run, status, part->line, 0);
+        lines_fail(part->run, status, part->line, 0);
     lines_count_down(part->run, status == INVENTORY_OK || status == INVENTORY_UNKNOWN_ITEM);
 }
 
-static void ask_item(struct transaction_part *part) {
+static void lines_ask_item(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    purchases_get_item(run->transactions->purchases, run->transaction->lines[part->line].item, on_item, part);
+    purchases_get_item(run->transactions->purchases, run->transaction->lines[part->line].item, lines_on_item,
+                       part);
 }
 
 void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
-    begin_read(run, ask_item, then);
+    lines_begin_read(run, lines_ask_item, then);
     lines_count_down(run, true);
 }
 
 void lines_write(struct transaction_run *run, enum line_write write,
                  void (*then)(struct transaction_run *run)) {
     bool basket = run->transaction->kind == INVENTORY_BASKET;
-    begin(run, write, then);
-    for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
-                  basket ? write_basket : write_transfer);
+    lines_begin(run, write, then);
+    lines_for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
+                        basket ? lines_write_basket : lines_write_transfer);
     lines_count_down(run, true);
 }
 
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
                      void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run)) {
-    begin(run, write, then);
-    for_each_part(run, failpoint_name, -1, fn);
+    lines_begin(run, write, then);
+    lines_for_each_part(run, failpoint_name, -1, fn);
     lines_count_down(run, true);
 }

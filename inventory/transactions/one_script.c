@@ -19,7 +19,7 @@ static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
 enum {
     HEAD = 7, /* arguments before the lines */
     LINE_ARGS = 3,
-    ITEM_KEYS = 4,
+    ITEM_KEYS = 2,
     KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
     ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
 };
@@ -90,10 +90,8 @@ static int add_keys(struct transaction_run *run, const struct journal_keys *jour
     argv[keys++] = journal->journal;
     argv[keys++] = journal->open;
     for (int p = 0; p < run->part_count; p++) {
-        const struct sale_keys *of = &run->parts[p].keys;
-        const char *const four[ITEM_KEYS] = {of->item, of->orders, of->users, of->events};
-        memcpy(argv + keys, four, sizeof four);
-        keys += ITEM_KEYS;
+        argv[keys++] = run->parts[p].keys.item;
+        keys = shared_add_events(run->transactions->shared, &run->parts[p].keys, argv, keys);
     }
     return keys;
 }
@@ -111,7 +109,7 @@ static void send_basket(struct transaction_run *run) {
     journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
     snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
-    const char *const head[HEAD] = {shared_events(run->transactions->shared),
+    const char *const head[HEAD] = {run->transactions->shared->config.events ? "2" : "1",
                                     field,
                                     transaction->nonce,
                                     now,

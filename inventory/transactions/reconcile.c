@@ -49,7 +49,7 @@ struct line_compared {
     struct comparing *of;
     const struct inventory_line *line;
     enum receipt_kind kind;
-    char field[INVENTORY_DIGEST_SIZE], record[RECORD_SIZE];
+    char name[INVENTORY_DIGEST_SIZE], field[FIELD_SIZE], record[RECORD_SIZE];
 };
 
 static void begin_part(struct reconciling *in, unsigned part);
@@ -137,7 +137,7 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     else if (became == INVENTORY_LOSS_NOTED && in->transactions->untold)
         became = INVENTORY_LOSS_SHORT;
     if (became != INVENTORY_LOSS_NONE && became != INVENTORY_LOSS_NOTED)
-        putback_tell(in->transactions->purchases, compared->kind, compared->line->item, compared->field,
+        putback_tell(in->transactions->purchases, compared->kind, compared->line->item, compared->name,
                      became);
     if (became <= INVENTORY_LOSS_BACK)
         in->told.mended += compared->line->quantity;
@@ -212,7 +212,7 @@ static void on_line(void *ctx, const struct redis_value *value) {
     compared->of->torn = true;
     in->told.lacking += compared->line->quantity;
     if (in->mend)
-        putback_decide(in->transactions->purchases, compared->kind, compared->line->item, compared->field,
+        putback_decide(in->transactions->purchases, compared->kind, compared->line->item, compared->name,
                        compared->record, on_mended, compared);
     else
         end_line(compared);
@@ -246,16 +246,17 @@ static void compare_line(struct comparing *of, int i, enum line_write write) {
     sale_keys_make(&keys, compared->line->item);
     if (transaction->kind == INVENTORY_TRANSFER) {
         compared->kind = RECEIPT_MOVE;
-        stpcpy(compared->field, transaction->nonce);
+        stpcpy(compared->name, transaction->nonce);
+        move_field_make(compared->field, transaction->nonce);
         lines_print_move(compared->record, transaction, i, i == 0 ? WRITE_DEBIT : WRITE_CONFIRM);
     } else {
-        lines_digest(transaction, i, compared->field);
+        lines_digest(transaction, i, compared->name);
+        stpcpy(compared->field, compared->name);
         lines_print_order(compared->record, transaction, i, write);
     }
     of->pending++;
     router_call(of->in->transactions->shared->store, on_line, compared, 3,
-                (const char *[]){"HGET", compared->kind == RECEIPT_MOVE ? keys.restocks : keys.orders,
-                                 compared->field});
+                (const char *[]){"HGET", keys.item, compared->field});
 }
 
 static void compare(struct reconciling *in, const struct inventory_transaction *transaction) {

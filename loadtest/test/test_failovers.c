@@ -54,7 +54,7 @@ static long long metric(const struct seckilld *service, const char *name) {
 
 static bool has_sold(void *arg) {
     struct sale *sale = arg;
-    const char *sold = redis_command(sale->master, "HGET", "seckill:{demo}:item", "sold", NULL);
+    const char *sold = redis_command(sale->master, "HGET", stock_key("demo"), "sold", NULL);
     return strtoll(sold, NULL, 10) >= sale->answered || !proc_running(&sale->load);
 }
 
@@ -65,7 +65,7 @@ static struct redis_server *find_master(struct sale *sale) {
     case SENTINEL: return redis_sentinel_master(&sale->sentinel);
     case CLUSTER: break;
     }
-    return redis_cluster_of(&sale->cluster, "seckill:{demo}:item");
+    return redis_cluster_of(&sale->cluster, stock_key("demo"));
 }
 
 static const char *start_store(struct sale *sale) {

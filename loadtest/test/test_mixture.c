@@ -43,7 +43,7 @@ static bool is_settled(void *arg) {
 
 /* The program reads the audits first, so the items must exist. */
 static bool has_begun(void *arg) {
-    const char *key = harness_format("seckill:{r%d-0}:item", *(int *)arg);
+    const char *key = stock_key(harness_format("r%d-0", *(int *)arg));
     return redis_integer(&redis, "HGET", key, "available", NULL) < EACH;
 }
 

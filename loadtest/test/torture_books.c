@@ -2,14 +2,18 @@
 
 #include <stdlib.h>
 
-/* KEYS: item, orders, users, holds, ledger. Replies the members of struct torture_books, in their order. */
+/* KEYS: item, holds, events. Replies the members of struct torture_books, in their order. */
 static const char count_lua[] =
-    "local c = redis.call('HMGET', KEYS[1], 'initial', 'restocked', 'available', 'held', 'sold', 'limit')\n"
+    "local c = redis.call('HMGET', KEYS[1], 'terms', 'restocked', 'available', 'held', 'sold')\n"
+    "c[1], c[6] = string.match(c[1] or '', '^(%d+) (%d+) ')\n"
     "for i = 1, 6 do c[i] = tonumber(c[i]) or -1 end\n"
     "local orders, has, due, last = {}, {}, {}, {}\n"
     "local units, count, unreadable = {h = 0, c = 0, x = 0, e = 0}, 0, 0\n"
-    "local all = redis.call('HGETALL', KEYS[2])\n"
+    "local all, counters = redis.call('HGETALL', KEYS[1]), {}\n"
     "for i = 1, #all, 2 do\n"
+    "  if string.sub(all[i], 1, 1) == '@' then\n"
+    "    counters[#counters + 1], counters[#counters + 2] = string.sub(all[i], 2), all[i + 1]\n"
+    "  elseif #all[i] == 22 then\n"
     "  local state, quantity, user, hold = string.match(all[i + 1], '^([hcxe])%d* (%d+) (%S+) %d+ "
     "?(%d*)$')\n"
     "  if not state then unreadable = unreadable + 1 else\n"
@@ -18,25 +22,25 @@ static const char count_lua[] =
     "    if state == 'h' or state == 'c' then has[user] = (has[user] or 0) + quantity end\n"
     "    if state == 'h' then due[all[i]] = tonumber(hold) end\n"
     "  end\n"
+    "  end\n"
     "end\n"
     "local over_limit, wrong_users, wrong_holds, wrong_steps = 0, 0, 0, 0\n"
     "if c[6] > 0 then\n"
     "  for _, had in pairs(has) do if had > c[6] then over_limit = over_limit + 1 end end\n"
-    "  local counters = redis.call('HGETALL', KEYS[3])\n"
     "  for i = 1, #counters, 2 do\n"
     "    if tonumber(counters[i + 1]) ~= (has[counters[i]] or 0) then wrong_users = wrong_users + 1 end\n"
     "    has[counters[i]] = nil\n"
     "  end\n"
     "  for _ in pairs(has) do wrong_users = wrong_users + 1 end\n"
     "end\n"
-    "local holds = redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')\n"
+    "local holds = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')\n"
     "for i = 1, #holds, 2 do\n"
     "  if due[holds[i]] ~= tonumber(holds[i + 1]) then wrong_holds = wrong_holds + 1 end\n"
     "  due[holds[i]] = nil\n"
     "end\n"
     "for _ in pairs(due) do wrong_holds = wrong_holds + 1 end\n"
     "local taken, most = 0, 0\n"
-    "for _, entry in ipairs(redis.call('XRANGE', KEYS[5], '-', '+')) do\n"
+    "for _, entry in ipairs(redis.call('XRANGE', KEYS[3], '-', '+')) do\n"
     "  for i = 1, #entry[2], 2 do\n"
     "    local digest, record = entry[2][i], entry[2][i + 1]\n"
     "    local before, after = last[digest], string.sub(record, 1, 1)\n"
@@ -56,17 +60,14 @@ static const char count_lua[] =
     "        wrong_holds, wrong_steps}\n";
 
 struct torture_books torture_books_read(const struct redis_server *redis, const char *item) {
-    static const char *const parts[] = {"item", "orders", "users", "holds", "ledger"};
     struct torture_books b = {.initial = 0};
     long long *const members[] = {&b.initial,     &b.restocked,  &b.available,  &b.held,
                                   &b.sold,        &b.orders,     &b.held_units, &b.confirmed_units,
                                   &b.most_units,  &b.unreadable, &b.over_limit, &b.wrong_users,
                                   &b.wrong_holds, &b.wrong_steps};
-    const char *keys[5];
-    for (int i = 0; i < 5; i++)
-        keys[i] = harness_format("seckill:{%s}:%s", item, parts[i]);
-    const char *reply =
-        redis_command(redis, "EVAL", count_lua, "5", keys[0], keys[1], keys[2], keys[3], keys[4], NULL);
+    const char *reply = redis_command(redis, "EVAL", count_lua, "3", stock_key(item),
+                                      stock_key(harness_format("%s:holds", item)),
+                                      stock_key(harness_format("%s:events", item)), NULL);
     const char *at = reply;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         char *end;

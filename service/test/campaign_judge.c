@@ -180,7 +180,7 @@ static void judge_deed(struct judging *judging, const struct deed *deed) {
 /* The restocks, and halves of transfers, that are noted not to fit any more. An order that is, was judged
  * before. */
 static void judge_shortage(struct judging *judging, int i, const struct redis_server *server) {
-    const char *key = harness_format("seckill:{%s}:shortage", campaign_items[i].name);
+    const char *key = stock_key(harness_format("%s:shortage", campaign_items[i].name));
     char *names = harness_format("%s", redis_command(server, "HKEYS", key, NULL) + 1);
     for (char *name; (name = strsep(&names, " ]"));) {
         const char *record = *name ? redis_command(server, "HGET", key, name, NULL) : "c";

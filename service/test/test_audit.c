@@ -15,13 +15,14 @@ static void put_large(const struct redis_server *redis, int port) {
                                  "  orders[#orders + 1] = string.format('%022d', i)\n"
                                  "  orders[#orders + 1] = 'c 1 old' .. i .. ' 1700000000000'\n"
                                  "end\n"
-                                 "redis.call('HSET', 'seckill:{x}:orders', unpack(orders))\n"
-                                 "redis.call('HINCRBY', 'seckill:{x}:item', 'sold', ARGV[2])\n"
-                                 "return redis.call('HINCRBY', 'seckill:{x}:item', 'available', -ARGV[2])\n";
+                                 "redis.call('HSET', KEYS[1], unpack(orders))\n"
+                                 "redis.call('HINCRBY', KEYS[1], 'sold', ARGV[2])\n"
+                                 "return redis.call('HINCRBY', KEYS[1], 'available', -ARGV[2])\n";
     enum { STEP = 2000 };
     shop_put(port, "x", "\"stock\":1000000");
     for (int i = 0; i < LARGE; i += STEP)
-        redis_integer(redis, "EVAL", script, "0", harness_format("%d", i), harness_format("%d", STEP), NULL);
+        redis_integer(redis, "EVAL", script, "1", stock_key("x"), harness_format("%d", i),
+                      harness_format("%d", STEP), NULL);
 }
 
 static void check_exact(int port, int orders) {

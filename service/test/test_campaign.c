@@ -150,8 +150,9 @@ static void wait_for(struct round *round, int (*count)(const struct campaign *ca
 
 /* 0: it was replaced since it was found. */
 static long long count_orders(struct round *round) {
-    return strtoll(redis_command(find_master(round, "{plain}"), "HLEN", "seckill:{plain}:orders", NULL), NULL,
-                   10);
+    return strtoll(
+        redis_command(find_master(round, stock_key("plain")), "HGET", stock_key("plain"), "sold", NULL), NULL,
+        10);
 }
 
 static bool is_sold(void *arg) {

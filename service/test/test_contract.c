@@ -435,12 +435,12 @@ static void audit(void) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         CHECK_INT(shop_audit(shop.port, "audited", members[i].name), members[i].value);
     /* It counts orders, not what the counters say: each of these must show. */
-    const struct redis_server *redis = shop_store_of(&shop.store, "{audited}");
-    CHECK_INT(redis_integer(redis, "HINCRBY", "seckill:{audited}:item", "available", "1", NULL), 95);
+    const struct redis_server *redis = shop_store_of(&shop.store, stock_key("audited"));
+    CHECK_INT(redis_integer(redis, "HINCRBY", stock_key("audited"), "available", "1", NULL), 95);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_HAS(response.body, "\"conserved\":false");
-    redis_command(redis, "HINCRBY", "seckill:{audited}:item", "available", "-95", NULL);
-    redis_command(redis, "HINCRBY", "seckill:{audited}:item", "initial", "-95", NULL);
+    redis_command(redis, "HINCRBY", stock_key("audited"), "available", "-95", NULL);
+    stock_add_initial(redis, "audited", -95);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "oversold"), 1);
     CHECK_HAS(response.body, "\"conserved\":false");

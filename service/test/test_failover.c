@@ -20,7 +20,7 @@ struct setup {
 };
 
 static bool has_item(void *arg) {
-    return strcmp(redis_command(arg, "EXISTS", "seckill:{phone}:item", NULL), "1") == 0;
+    return strcmp(redis_command(arg, "EXISTS", stock_key("phone"), NULL), "1") == 0;
 }
 
 static void open_setup(struct setup *setup, const char *terms) {
@@ -49,7 +49,7 @@ static void a_crowds_orders(void) {
         .ports = {setup.port}, .item = "phone", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
     struct crowd *crowd = crowd_run(&plan);
     CHECK_INT(crowd_count(crowd, 201), STOCK);
-    CHECK_STR(redis_command(&setup.replica, "HGET", "seckill:{phone}:item", "sold", NULL), "0");
+    CHECK_STR(redis_command(&setup.replica, "HGET", stock_key("phone"), "sold", NULL), "0");
     fail_over(&setup);
     crowd_check_orders(crowd, setup.port);
     struct crowd *again = crowd_run(&plan);

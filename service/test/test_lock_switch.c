@@ -154,7 +154,7 @@ static void under_load(void) {
 
 static bool has_read(void *arg) {
     (void)arg;
-    return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:token", NULL), "1") == 0;
+    return strcmp(redis_command(&redis, "EXISTS", stock_key("x:token"), NULL), "1") == 0;
 }
 
 /* One service is stopped in the middle of a purchase, another dies: both may have grants, and are waited for.
@@ -290,7 +290,7 @@ static void away_from_a_dead_store(void) {
         CHECK_INT(shop_buy(services[i].port, "x", "u", 1, "again", NULL), 201);
         CHECK_INT(seckilld_stop(&services[i]), 0);
     }
-    CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "3");
+    CHECK_INT(stock_orders(&redis, "x"), 3);
 }
 
 /* Whoever still waits for a switch when the service ends is answered, and so are those who wait for a lock.

@@ -115,8 +115,9 @@ static const char *basket_raw(const char *lines, const char *key) {
 /* A purchase has read what it works out its write from. */
 static bool has_read(void *fenced) {
     if (*(bool *)fenced)
-        return redis_integer(&redis, "EXISTS", "seckill:{x}:token", NULL) == 1;
-    return strstr(redis_command(&redis, "SLOWLOG", "GET", "128", NULL), "HGET seckill:{x}:users");
+        return redis_integer(&redis, "EXISTS", stock_key("x:token"), NULL) == 1;
+    return strstr(redis_command(&redis, "SLOWLOG", "GET", "128", NULL),
+                  harness_format("HGET %s @", stock_key("x")));
 }
 
 /* A lock that was slow to connect is refused for a moment. */
@@ -141,8 +142,8 @@ static void paused(bool fenced) {
     proc_kill(&services[0].proc, SIGCONT);
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     CHECK_INT(response.status, fenced ? 503 : 201);
-    long long available = redis_integer(&redis, "HGET", "seckill:{x}:item", "available", NULL);
-    long long orders = redis_integer(&redis, "HLEN", "seckill:{x}:orders", NULL);
+    long long available = redis_integer(&redis, "HGET", stock_key("x"), "available", NULL);
+    long long orders = stock_orders(&redis, "x");
     CHECK_INT(orders, fenced ? 1 : 2);
     CHECK_INT(available, STOCK - 1); /* both wrote what they had worked out */
     web_close(&conn);

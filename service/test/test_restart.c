@@ -60,7 +60,7 @@ static void killed_before_it_could_answer(void) {
     CHECK(web_open(&conn, service.port));
     CHECK_INT(web_send_raw(&conn, request, strlen(request)), WEB_OK);
     for (int64_t until_ms = harness_now_ms() + 5000;
-         redis_integer(&redis, "HLEN", "seckill:{one}:orders", NULL) != 2;)
+         stock_orders(&redis, "one") != 2;)
         CHECK(harness_now_ms() < until_ms);
     seckilld_kill(&service);
     CHECK_INT(web_read_response(&conn, &response), WEB_CLOSED);
@@ -237,7 +237,7 @@ static void what_is_in_flight_is_answered(void) {
         CHECK_INT(web_read_end(&conns[i]), WEB_CLOSED);
     }
     CHECK_INT(finish(&shop.service.proc), 0);
-    CHECK_INT(redis_integer(&shop.redis, "HLEN", "seckill:{x}:orders", NULL), MANY);
+    CHECK_INT(stock_orders(&shop.redis, "x"), MANY);
 }
 
 /* Sent before the signal, and not read yet, nor all of the connections taken in. */

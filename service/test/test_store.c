@@ -251,7 +251,7 @@ static void unknown_for_long(void) {
     proxy_set(setup.proxy, PROXY_DELAY, 60000, NULL);
     shop_buy(setup.port, "one", "u", 1, "k", &response);
     CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_STR(redis_command(&setup.redis, "HLEN", "seckill:{one}:orders", NULL), "2");
+    CHECK_INT(stock_orders(&setup.redis, "one"), 2);
     CHECK_INT(shop_metric(setup.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
     proxy_set(setup.proxy, PROXY_PASS, 0, NULL);
     seckilld_wait_ready(&setup.service, 200);
@@ -401,7 +401,7 @@ static void last_writes_lost(void) {
 
 static bool is_ordered(void *arg) {
     struct setup *setup = arg;
-    return redis_integer(&setup->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
+    return redis_integer(&setup->redis, "EXISTS", stock_key("sneaker"), NULL) == 1;
 }
 
 /* The service itself stands still for longer than the time-out, and the reply comes meanwhile: it is read

@@ -32,8 +32,8 @@ static void tear(struct web_response *made) {
     seckilld_wait_whole(&maker);
     shop_put(maker.port, "phone", "\"stock\":100");
     shop_put(maker.port, "lamp", "\"stock\":100");
-    dies = redis_cluster_of(&cluster, "{lamp}");
-    CHECK(redis_cluster_of(&cluster, "{phone}") != dies);
+    dies = redis_cluster_of(&cluster, stock_key("lamp"));
+    CHECK(redis_cluster_of(&cluster, stock_key("phone")) != dies);
     replica_cut(dies, dies + MASTERS);
     CHECK_INT(shop_basket(maker.port, "ann", "phone:1 lamp:2", safe_key("ann"), made), 201);
     CHECK_INT(shop_transfer(maker.port, "phone", "lamp", 3, safe_key(""), NULL), 200);
@@ -67,9 +67,9 @@ static void made_whole(void) {
 
 /* The order is lost, and its unit sold to somebody else. */
 static void lose_order(const struct redis_server *redis, int port, const char *order) {
-    CHECK_INT(redis_integer(redis, "HDEL", "seckill:{rare}:orders", strchr(order, ':') + 1, NULL), 1);
-    redis_integer(redis, "HINCRBY", "seckill:{rare}:item", "held", "-1", NULL);
-    redis_integer(redis, "HINCRBY", "seckill:{rare}:item", "available", "1", NULL);
+    CHECK_INT(redis_integer(redis, "HDEL", stock_key("rare"), strchr(order, ':') + 1, NULL), 1);
+    redis_integer(redis, "HINCRBY", stock_key("rare"), "held", "-1", NULL);
+    redis_integer(redis, "HINCRBY", stock_key("rare"), "available", "1", NULL);
     CHECK_INT(shop_buy(port, "rare", "bob", 2, "all", NULL), 201);
 }
 

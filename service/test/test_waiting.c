@@ -100,7 +100,7 @@ struct count {
 
 static bool has_settled(void *arg) {
     struct count *count = arg;
-    return redis_integer(&count->setup->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
+    return stock_orders(&count->setup->redis, "x") == count->orders &&
            shop_metric(count->setup->port, "seckill_purchases_waiting") == 0 &&
            shop_metric(count->setup->port, "seckill_http_connections") <= count->connections;
 }
@@ -232,7 +232,7 @@ static void more_than_connections(void) {
             web_send_text(&conns[i],
                           shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k%d", i)));
     }
-    CHECK_STR(redis_command(&redis, "HLEN", "seckill:{x}:orders", NULL), "0");
+    CHECK_INT(stock_orders(&redis, "x"), 0);
     for (int i = 0; i < 8; i++)
         web_close(&conns[i]);
     for (int i = 8; i < FLOOD; i++) {

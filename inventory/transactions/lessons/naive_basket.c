@@ -65,7 +65,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
 static void ask_orders(struct transaction_part *part) {
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
-    const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.orders};
+    const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.item};
     for (int i = 0; i < n; i++) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
@@ -87,7 +87,7 @@ static void overwrite(struct transaction_part *part) {
     const struct sale_keys *keys = &part->keys;
     int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
-    const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->orders};
+    const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->item};
     const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->events, "*"};
     for (int i = 0; i < n; i++) {
         struct inventory_order order;
@@ -104,7 +104,7 @@ static void overwrite(struct transaction_part *part) {
                  (long long)part->quantity);
     router_call(store, on_command, run, 2 + 2 * n, orders);
     if (part->limit)
-        router_callf(store, keys->item, on_command, run, "HSET %s %s %lld", keys->users,
+        router_callf(store, keys->item, on_command, run, "HSET %s " USER_FIELD "%s %lld", keys->item,
                      run->transaction->user, (long long)(part->had + part->quantity));
     if (run->transactions->shared->config.events)
         router_call(store, on_command, run, 3 + 2 * n, entry);
