@@ -56,10 +56,10 @@ static void append_call(redisContext *redis, const char *sha, int items, int bat
     argv[argc++] = "ones";
     for (int i = 0; i < in_call; i++) {
         int n = batch / in_call + (i < batch % in_call);
-        argv[argc++] = print(&texts, "%d", n);
+        argv[argc++] = print(&texts, "%d", 4 * n + 2); /* there is a limit */
         for (int k = 0; k < n; k++) {
             argv[argc + k] = print(&texts, "%022ld", *serial);
-            argv[argc + n + k] = print(&texts, "u%ld", (*serial)++);
+            argv[argc + n + k] = print(&texts, "@u%ld", (*serial)++);
         }
         argc += 2 * n;
     }

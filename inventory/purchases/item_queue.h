@@ -26,8 +26,9 @@ struct item {
     bool dirty;                        /* in the list of dirty ones */
     bool unknown;                      /* the store does not have it: forgotten when the last user leaves */
     bool sold_out;                     /* it was: read the stock before the next sale */
-    enum inventory_strategy strategy;  /* a guess until the store has told it, as is the next one */
-    bool has_holds;
+    /* Guesses until the store has told them. */
+    enum inventory_strategy strategy;
+    bool has_limit, has_holds;
     struct sale_keys keys;
     char name[INVENTORY_NAME_MAX + 1];
 };

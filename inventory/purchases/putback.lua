@@ -22,20 +22,20 @@ local phases = {intent = {1}, held = {2, 'on'}, undoing = {3, 'undo'}, confirmin
 
 local function parted(a, b) return a and b and a ~= b end
 
-local function journal()
-  local key, open = unpack(KEYS)
-  local due, text = string.match(record, '^(%d+) (.*)')
-  local phase, nonce = string.match(text, '^(%S+) (%S+)')
-  local standing = call('HGET', key, name)
+local function put_back_journal()
+  local journal, open = unpack(KEYS)
+  local due, text = match(record, '^(%d+) (.*)')
+  local phase, nonce = match(text, '^(%S+) (%S+)')
+  local standing = call('HGET', journal, name)
   if standing then
-    local was, of = string.match(standing, '^(%S+) (%S+)')
+    local was, of = match(standing, '^(%S+) (%S+)')
     local old, new = phases[was], phases[phase]
     local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
     -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
     if of ~= nonce or other and old[3] ~= 'e' then return 'differs' end
     if undone and new[2] == 'undo' or old[1] >= new[1] and not other and not undone then return 'there' end
   end
-  call('HSET', key, name, text)
+  call('HSET', journal, name, text)
   if due ~= '0' then
     call('ZADD', open, due, name)
   else
@@ -44,68 +44,65 @@ local function journal()
   return new[2] == 'on' and 'back' or 'there' -- of the others nobody was told
 end
 
-local holds, due_index, shortage, events = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local key, holds, due_index, shortage, events = unpack(KEYS)
 
-local function quantity_of(text) return tonumber(string.match(text, '^%a+%d* (%d+)') or string.match(text, '^(%d+)')) end
+local function quantity_of(text) return tonumber(match(text, '^%a+%d* (%d+)') or match(text, '^(%d+)')) end
 
 -- It stands by now.
-local function resolve(item, word)
+local function resolve(word)
   local noted = call('HGET', shortage, name)
   if noted then
     call('HDEL', shortage, name)
-    add(item, 'shortage', -quantity_of(noted))
+    add(key, 'shortage', -quantity_of(noted))
   end
   return word
 end
 
-local function unfit(item)
+local function unfit()
   local new = last ~= 'no' and call('HSETNX', shortage, name, record) == 1
-  if new then add(item, 'shortage', quantity_of(record)) end
+  if new then add(key, 'shortage', quantity_of(record)) end
   return decided and not new and 'noted' or 'short'
 end
 
 local function restock_or_transfer()
-  local field = '+' .. name
-  local item, c = read(KEYS[1], field)
+  local item = read(key, '+' .. name)
   if not item then return 'unknown-item' end
-  local was, word = string.match(c[5] or '', '^%a+'), string.match(record, '^%a+')
+  local was, word = match(item[5] or '', '^%a+'), match(record, '^%a+')
   local units = quantity_of(record)
-  if c[5] and (was == word or was == 'refund' and not decided) then return resolve(item, 'there') end
+  if item[5] and (was == word or was == 'refund' and not decided) then return resolve('there') end
   if word == 'refund' and not was then
-    call('HSET', item.key, field, 'refund 0')
+    call('HSET', key, '+' .. name, 'refund 0')
     return 'back'
   end
   if word == 'send' or was == 'receive' then -- what arrived is taken back
-    if units > item.available then return unfit(item) end
+    if units > item[AVAILABLE] then return unfit() end
     units = -units
   end
-  move(item, units, 'outside', 'available')
-  save(item, {field, record}, 0)
-  if events then call('XADD', events, '*', word and 'transfer' or 'restock', string.format('%.0f', units)) end
-  return resolve(item, 'back')
+  bring(key, item, units, word and 'transfer' or 'restock', name, record, events)
+  return resolve('back')
 end
 
 local function place_of(letter)
-  return (letter == 'h' or letter == 'b') and 'held' or letter == 'c' and 'sold' or 'available'
+  return (letter == 'h' or letter == 'b') and HELD or letter == 'c' and SOLD or AVAILABLE
 end
 local function is_returned(letter) return letter == 'x' or letter == 'e' or letter == 'u' end
 
 local function order()
-  local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
-  local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
-  local item, c = read(KEYS[1], '@' .. user, name)
+  local state, version, rest = match(record, '^(%a)(%d*)( .*)')
+  local quantity, user, due = match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
+  local item, terms = read(key, '@' .. user, name)
   if not item then return 'unknown-item' end
-  local was, has, held = string.match(c[6] or '', '^(%a)(%d*) (%d+)')
+  local was, has, held = match(item[6] or '', '^(%a)(%d*) (%d+)')
   version, has, held = tonumber(version) or 1, was and (tonumber(has) or 1) or 0, held or 0
   if decided then
-    if was == state or state == 'b' and was and was ~= 'u' then return resolve(item, 'there') end
+    if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
     version = math.max(version, has + 1)
   end
   if was == 'u' and not decided then return 'there' end -- its basket was undone: the journal tells whether rightly
   if was and held ~= quantity and not decided then return 'differs' end -- the key was used again when nobody knew it
-  if has > version or was == state then return resolve(item, 'there') end
+  if has > version or was == state then return resolve('there') end
   if (state == 'h' or state == 'b' and not decided) and due ~= '0' and tonumber(due) <= clock() - GRACE then
-    if was or state == 'b' then return resolve(item, 'there') end
+    if was or state == 'b' then return resolve('there') end
     state = 'e' -- with its version: what became of it in time is newer
   end
   if has == version then
@@ -115,24 +112,23 @@ local function order()
 
   -- What it holds is taken from where that is, and put where it belongs.
   local from, to = place_of(was), place_of(state)
-  local takes = (to == 'available' and 0 or quantity) - (from == 'available' and 0 or held)
-  local limit, had = item.terms.limit, c[5] or 0
-  if takes > 0 and (takes > item.available or limit > 0 and had + takes > limit) then return unfit(item) end
-  item.events = events
-  if was then move(item, held, from, 'available') end
-  move(item, quantity, 'available', to)
+  local takes = (to == AVAILABLE and 0 or quantity) - (from == AVAILABLE and 0 or held)
+  local limit, had = terms.limit, item[5] or 0
+  if takes > 0 and (takes > item[AVAILABLE] or limit > 0 and had + takes > limit) then return unfit() end
+  move(item, held, from, AVAILABLE)
+  move(item, quantity, AVAILABLE, to)
   local new = {name, state .. (version > 1 and version or '') .. rest}
   if limit > 0 and takes ~= 0 then new[3], new[4] = '@' .. user, had + takes end
-  save(item, new, 2)
-  add(item, 'returned', (is_returned(state) and quantity or 0) - (is_returned(was) and held or 0))
+  save(key, item, new)
+  tell(events, new[1], new[2])
+  add(key, 'returned', (is_returned(state) and quantity or 0) - (is_returned(was) and held or 0))
   if state == 'h' then
-    item.holds, item.due = holds, due_index
-    hold(item, {due, name})
+    hold(key, holds, due_index, {due, name})
   else
     call('ZREM', holds, name)
   end
-  return resolve(item, 'back')
+  return resolve('back')
 end
 
-if what == 'journal' then return journal() end
+if what == 'journal' then return put_back_journal() end
 return what == 'move' and restock_or_transfer() or order()

@@ -9,49 +9,48 @@
 --     place in the index has changed (0 | 1)}.
 --   over: the same with holds that are due now, or were by that time: the clock of another server told it.
 -- Times (ms) are of this server's clock. A settled order stays as it is, so each call can be repeated, and the first one wins.
-local holds, due = KEYS[2], KEYS[3]
+local key, holds, due, events = unpack(KEYS)
 local what = ARGV[1]
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
-local function settle(item, digest, record, state)
-  local quantity, user = string.match(record, '^h%d* (%d+) (%S+)')
+local function settle(item, terms, digest, record, state)
+  local quantity, user = match(record, '^h%d* (%d+) (%S+)')
   record = next_record(record, state)
-  move(item, quantity, 'held', state == 'c' and 'sold' or 'available')
-  save(item, {digest, record}, 2)
+  move(item, quantity, HELD, state == 'c' and SOLD or AVAILABLE)
+  save(key, item, {digest, record})
+  tell(events, digest, record)
   call('ZREM', holds, digest)
   if state ~= 'c' then
-    add(item, 'returned', quantity)
-    if item.terms.limit > 0 then add(item, '@' .. user, -quantity) end
+    add(key, 'returned', quantity)
+    if terms.limit > 0 then add(key, '@' .. user, -quantity) end
   end
   return record
 end
 
 if what == 'sweep' or what == 'over' then
-  local item = read(KEYS[1])
+  local item, terms = read(key)
   local now = (what == 'sweep' and math.min or math.max)(clock(), tonumber(ARGV[3]))
   local ended = item and call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[2]) or {}
   for _, digest in ipairs(ended) do
-    item.events = KEYS[4]
-    local record = call('HGET', item.key, digest)
-    if record and string.find(record, '^h%d* %d+ %S') then
-      settle(item, digest, record, 'e')
+    local record = call('HGET', key, digest)
+    if record and match(record, '^h%d* %d+ %S') then
+      settle(item, terms, digest, record, 'e')
     else
       call('ZREM', holds, digest) -- not a hold: `decr` may leave such an entry if it is interrupted
     end
   end
   local next = item and call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
   if next and next ~= 'inf' then -- which create.lua entered
-    return {#ended, call('ZADD', due, 'CH', next, KEYS[1])}
+    return {#ended, call('ZADD', due, 'CH', next, key)}
   end
-  return {#ended, call('ZREM', due, KEYS[1])}
+  return {#ended, call('ZREM', due, key)}
 end
 
-local item, c = read(KEYS[1], ARGV[2])
-local record = item and c[5]
+local item, terms = read(key, ARGV[2])
+local record = item and item[5]
 if not record or string.sub(record, 1, 1) ~= 'h' then return record or false end
-item.events = KEYS[4]
 local now = clock()
 local over = what == 'get' and now - GRACE or math.min(now, tonumber(ARGV[3]) or now)
-local is_over = tonumber(string.match(record, '(%d+)$')) <= over
+local is_over = tonumber(match(record, '(%d+)$')) <= over
 local state = is_over and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
-return state and settle(item, ARGV[2], record, state) or record
+return state and settle(item, terms, ARGV[2], record, state) or record

@@ -12,8 +12,7 @@ void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *it
              (long long)item->hold_ms, inventory_strategy_name(item->strategy));
 }
 
-/* False: they are no terms that this version knows. */
-static bool item_terms_read(struct inventory_item *item, const char *terms) {
+bool item_terms_read(struct inventory_item *item, const char *terms) {
     int64_t *const numbers[] = {&item->initial, &item->limit, &item->starts_ms, &item->ends_ms,
                                 &item->hold_ms};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

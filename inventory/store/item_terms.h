@@ -8,6 +8,8 @@
 /* INITIAL LIMIT STARTS ENDS HOLD STRATEGY */
 enum { ITEM_TERMS_SIZE = 160 };
 void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item);
+/* Sets the terms of `item`, and nothing else. False: they are no terms that this version knows. */
+bool item_terms_read(struct inventory_item *item, const char *terms);
 
 enum { ITEM_FIELDS = 6 };
 /* The fields that item_read() reads, in its order. */

@@ -12,8 +12,8 @@
 -- Beside it, under the same hash tag: `holds` (sorted set: digest by expiry) and `due` (sorted set: item by expiry of its first hold, for all
 -- items of the part).
 --
--- Conservation: INITIAL + restocked = available + held + sold. move() keeps it, save() writes it.
-local call = redis.call
+-- Conservation: INITIAL + restocked = available + held + sold. Only move() and bring() change these, and save() writes them.
+local call, format, match = redis.call, string.format, string.match
 
 -- This server's clock (ms).
 local function clock()
@@ -24,58 +24,78 @@ end
 -- Items of one call often have the same terms, so each text is parsed once.
 local parsed = {}
 local function terms_of(text)
-  if not parsed[text] then
-    local initial, limit, starts, ends, hold, strategy = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
-    parsed[text] = {initial = tonumber(initial), limit = tonumber(limit), starts = tonumber(starts), ends = tonumber(ends),
-      hold = tonumber(hold), strategy = strategy}
+  local terms = parsed[text]
+  if not terms then
+    local initial, limit, starts, ends, hold, strategy = match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+    terms = {initial = tonumber(initial), limit = tonumber(limit), starts = tonumber(starts), ends = tonumber(ends), hold = tonumber(hold),
+      strategy = strategy}
+    parsed[text] = terms
   end
-  return parsed[text]
+  return terms
 end
 
--- Reads the item and further fields: the item, and the reply, which has those fields from 5 on. nil: there is no such item.
+-- The places of units in an item as it was read. Further fields that were asked for stand from 5 on.
+local AVAILABLE, HELD, SOLD = 2, 3, 4
+
+-- Reads the item and further fields: the item, and its terms; nil: there is no such item.
 local function read(key, ...)
-  local c = call('HMGET', key, 'terms', 'available', 'held', 'sold', ...)
-  if not c[1] then return nil, c end
-  return {key = key, terms = terms_of(c[1]), available = tonumber(c[2]), held = c[3], sold = c[4], outside = 0}, c
+  local item = call('HMGET', key, 'terms', 'available', 'held', 'sold', ...)
+  if not item[1] then return nil end
+  item[AVAILABLE] = tonumber(item[AVAILABLE])
+  return item, terms_of(item[1])
 end
 
--- Why the units cannot be sold to a user who has `had` (read only if there is a limit); nil: they can. Of several reasons all scripts name the same one.
-local function refusal(item, now, units, had)
-  local terms = item.terms
+-- Why units cannot be sold, of which so many are left, to a user who has `had` (which counts only if there is a limit); nil: they can. Of several
+-- reasons all scripts name the same one.
+local function refusal(terms, now, left, units, had)
   if terms.starts > 0 and now < terms.starts then return 'not-started' end
   if terms.ends > 0 and now >= terms.ends then return 'ended' end
-  if units > item.available then return 'sold-out' end
+  if units > left then return 'sold-out' end
   if terms.limit > 0 and had + units > terms.limit then return 'limit' end
 end
 
--- Moves units from one place to another: 'available', 'held', 'sold', or 'outside' (a restock, a transfer).
+-- Moves units from one place to another.
 local function move(item, units, from, to)
   item[from] = item[from] - units
   item[to] = item[to] + units
 end
 
--- Writes where the units are, and the fields of `new` {field, value, ...}. The first `told` of these are orders, for the event stream. This is
--- the first write of every script, and Redis refuses it when out of memory or read-only. So a script is carried out whole or not at all.
-local function save(item, new, told)
-  call('HSET', item.key, 'available', item.available, 'held', item.held, 'sold', item.sold, unpack(new))
-  if item.outside ~= 0 then call('HINCRBY', item.key, 'restocked', -item.outside) end
-  if item.events and told > 0 then call('XADD', item.events, '*', unpack(new, 1, told)) end
+-- A place of units as text: as it was read, if nothing was moved. (`%d` is several times faster than how Redis prints a number of Lua.)
+local function digits(n) return type(n) == 'string' and n or format('%d', n) end
+
+-- Writes where the units are, and the fields of `new` {field, value, ...}. This is the first write of every script, and Redis refuses it when out of
+-- memory or read-only. So a script is carried out whole or not at all.
+local function save(key, item, new)
+  call('HSET', key, 'available', digits(item[AVAILABLE]), 'held', digits(item[HELD]), 'sold', digits(item[SOLD]), unpack(new))
+end
+
+-- Tells the event stream, if there is one.
+local function tell(events, ...)
+  if events then call('XADD', events, '*', ...) end
 end
 
 -- Adds to a field of the item that is no place of units.
-local function add(item, field, n)
-  if n ~= 0 then call('HINCRBY', item.key, field, n) end
+local function add(key, field, n)
+  if n ~= 0 then call('HINCRBY', key, field, n) end
+end
+
+-- Brings units into the item; takes them out, if there are less than 0. `word` for the event stream, and the record of what was done.
+local function bring(key, item, units, word, digest, record, events)
+  item[AVAILABLE] = item[AVAILABLE] + units
+  save(key, item, {'+' .. digest, record})
+  add(key, 'restocked', units)
+  tell(events, word, format('%d', units))
 end
 
 -- Enters holds {expiry, digest, ...}, none of which ends before the first, and the item in the index of due times.
-local function hold(item, holds)
-  call('ZADD', item.holds, unpack(holds))
-  call('ZADD', item.due, 'LT', holds[1], item.key)
+local function hold(key, holds, due, new)
+  call('ZADD', holds, unpack(new))
+  call('ZADD', due, 'LT', new[1], key)
 end
 
 -- The order's record in its next state.
 local function next_record(record, state)
-  local version, rest = string.match(record, '^%a(%d*)(.*)')
+  local version, rest = match(record, '^%a(%d*)(.*)')
   return state .. (tonumber(version) or 1) + 1 .. rest
 end
 

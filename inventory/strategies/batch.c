@@ -103,19 +103,18 @@ static void batch_finish_all(struct batch *batch, enum inventory_status status) 
     }
 }
 
-/* The item has another strategy than this process took for granted, or has holds, or has none. */
-static void batch_start_otherwise(struct batch *batch, const char *name, bool has_holds) {
-    enum inventory_strategy strategy;
-    if (!name || !inventory_strategy_find(name, &strategy)) {
+/* The item's terms are not what this process took for granted. */
+static void batch_start_otherwise(struct batch *batch, const char *terms) {
+    struct inventory_item item;
+    bool refused = !terms || !item_terms_read(&item, terms) ||
+                   (inventory_strategy_teaches(item.strategy) && !batch->strategies->shared->config.teaching);
+    if (refused) {
         batch_finish_all(batch, INVENTORY_REFUSED);
         return;
     }
-    if (inventory_strategy_teaches(strategy) && !batch->strategies->shared->config.teaching) {
-        batch_finish_all(batch, INVENTORY_REFUSED);
-        return;
-    }
-    batch->item->strategy = strategy;
-    batch->item->has_holds = has_holds;
+    batch->item->strategy = item.strategy;
+    batch->item->has_limit = item.limit > 0;
+    batch->item->has_holds = item.hold_ms > 0;
     for (int i = 0; i < batch->count; i++)
         purchase_again(batch->purchases[i]);
 }
@@ -149,9 +148,8 @@ static void batch_on_item_sold(struct batch *batch, const struct redis_value *va
         for (int i = 0; i < batch->count; i++)
             batch_finish_one(batch, batch->purchases[i],
                              count > 2 ? redis_value_at(value, (size_t)i + 2) : NULL, hold_until_ms);
-    } else if (word && count == 3) {
-        batch_start_otherwise(batch, redis_value_text(redis_value_at(value, 1)),
-                              redis_value_integer(redis_value_at(value, 2), 0) == 1);
+    } else if (word && count == 2) {
+        batch_start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
     } else {
         batch_finish_all(batch, word ? INVENTORY_UNKNOWN_ITEM : INVENTORY_UNAVAILABLE);
     }
@@ -203,7 +201,7 @@ static void batch_on_sold(void *ctx, const struct redis_value *value) {
 /* Where the arguments of a call are put together. */
 struct args {
     const char **argv;
-    char *numbers;
+    char *texts; /* where those that are made are written */
     int count;
 };
 
@@ -212,8 +210,8 @@ static void batch_add_text(struct args *args, const char *text) {
 }
 
 static void batch_add_number(struct args *args, int64_t number) {
-    batch_add_text(args, args->numbers);
-    args->numbers = decimal_append(args->numbers, (uint64_t)number) + 1;
+    batch_add_text(args, args->texts);
+    args->texts = decimal_append(args->texts, (uint64_t)number) + 1;
 }
 
 static void batch_add_keys(struct args *args, const struct item *item, bool events) {
@@ -227,17 +225,18 @@ static void batch_add_keys(struct args *args, const struct item *item, bool even
 }
 
 static void batch_add_purchases(struct args *args, const struct batch *batch, bool each) {
-    if (batch->item->has_holds) {
-        *args->numbers = '-';
-        batch_add_text(args, args->numbers);
-        args->numbers = decimal_append(args->numbers + 1, (uint64_t)batch->count) + 1;
-    } else {
-        batch_add_number(args, batch->count);
-    }
+    batch_add_number(args, 4 * batch->count + 2 * batch->item->has_limit + batch->item->has_holds);
     for (int i = 0; i < batch->count; i++)
         batch_add_text(args, batch->purchases[i]->digest);
-    for (int i = 0; i < batch->count; i++)
-        batch_add_text(args, batch->purchases[i]->user);
+    for (int i = 0; i < batch->count; i++) {
+        const char *user = batch->purchases[i]->user;
+        if (!batch->item->has_limit) {
+            batch_add_text(args, user);
+            continue;
+        }
+        batch_add_text(args, args->texts);
+        args->texts = stpcpy(stpcpy(args->texts, USER_FIELD), user) + 1;
+    }
     for (int i = 0; each && i < batch->count; i++)
         batch_add_number(args, batch->purchases[i]->quantity);
 }
@@ -257,7 +256,7 @@ static bool batch_is_of_ones(const struct batch *batch) {
 static void batch_send_sale(struct batch *first) {
     struct strategies *strategies = first->strategies;
     bool events = strategies->shared->config.events, each = !batch_is_of_ones(first);
-    struct args args = {strategies->argv, strategies->numbers, SCRIPT_ARGV};
+    struct args args = {strategies->argv, strategies->texts, SCRIPT_ARGV};
     for (const struct batch *batch = first; batch; batch = batch->next)
         batch_add_keys(&args, batch->item, events);
     int keys = args.count - SCRIPT_ARGV;

@@ -15,27 +15,28 @@
 -- The newest token is a key of its own, since it must outlive the item, which may be created anew.
 local what, token, digest, user = unpack(ARGV, 1, 4)
 
-local item, c = read(KEYS[1], digest, '@' .. user)
+local key, holds, due, newest_token, events = unpack(KEYS)
+local item, terms = read(key, digest, '@' .. user)
 if not item then return {'unknown-item'} end
-if c[5] then return {'order', c[5]} end
+if item[5] then return {'order', item[5]} end
 
-local newest = call('GET', KEYS[4])
+local newest = call('GET', newest_token)
 if newest and token < newest then return {'stale'} end
-if newest ~= token then call('SET', KEYS[4], token) end
+if newest ~= token then call('SET', newest_token, token) end
 
 local now = clock()
-if what == 'read' then return {'read', call('HMGET', item.key, unpack(ARGV, 5)), c[6], now} end
+if what == 'read' then return {'read', call('HMGET', key, unpack(ARGV, 5)), item[6], now} end
 
 -- Restocks, and holds that end, need no lock and may have added units since the read: so the write goes by what is there now. The fence ensures
 -- that no units were debited since; this is checked all the same, since a lock server that failed over may give out one fence twice.
 local quantity, record, expires = tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local had = tonumber(c[6] or 0)
-local word = refusal(item, now, quantity, had)
-if word then return {word, item.available} end
-item.holds, item.due, item.events = KEYS[2], KEYS[3], KEYS[5]
+local had = tonumber(item[6] or 0)
+local word = refusal(terms, now, item[AVAILABLE], quantity, had)
+if word then return {word, item[AVAILABLE]} end
 local new = {digest, record}
-if item.terms.limit > 0 then new[3], new[4] = '@' .. user, had + quantity end
-move(item, quantity, 'available', expires ~= '0' and 'held' or 'sold')
-save(item, new, 2)
-if expires ~= '0' then hold(item, {expires, digest}) end
+if terms.limit > 0 then new[3], new[4] = '@' .. user, had + quantity end
+move(item, quantity, AVAILABLE, expires ~= '0' and HELD or SOLD)
+save(key, item, new)
+tell(events, digest, record)
+if expires ~= '0' then hold(key, holds, due, {expires, digest}) end
 return {'sold'}

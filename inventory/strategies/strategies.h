@@ -18,9 +18,9 @@ struct strategies {
     /* batch.c */
     struct batch *spare_batches;
     /* Of the call that is being sent. It has 3 arguments, an item 4 keys and 1 argument, a purchase 3; the
-     * numbers are how many purchases each item has, and their quantities. */
+     * texts are its numbers, and the fields of users. */
     const char *argv[SCRIPT_ARGV + 3 + (4 + 1 + 3) * INVENTORY_BATCH_MAX];
-    char numbers[(5 + DECIMAL_SIZE) * INVENTORY_BATCH_MAX];
+    char texts[(2 * DECIMAL_SIZE + INVENTORY_NAME_MAX + 2) * INVENTORY_BATCH_MAX];
 
     /* optimistic.c */
     struct optimistic *optimistic;

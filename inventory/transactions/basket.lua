@@ -16,40 +16,40 @@ if standing then return standing end
 
 local items, hold_ms = {}, 0
 
+-- What the basket takes of an item; its stock is nil if there is no such item.
 local function read_item(i)
   local at = 3 + (i - 1) * keys
-  local item, c = read(KEYS[at], '@' .. user)
-  if item then
-    item.had, item.wanted, item.orders, item.events = tonumber(c[5] or 0), 0, {}, keys == '2' and KEYS[at + 1]
-    items[i] = item
-  end
-  return item
+  local stock, terms = read(KEYS[at], '@' .. user)
+  items[i] = {key = KEYS[at], events = keys == '2' and KEYS[at + 1], stock = stock, terms = terms, had = stock and tonumber(stock[5] or 0),
+    wanted = 0, orders = {}}
+  return items[i]
 end
 
 for at = 8, #ARGV, 3 do
   local i, quantity, digest = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), ARGV[at + 2]
   local item = items[i] or read_item(i)
-  local word = not item and 'unknown-item' or refusal(item, tonumber(now), item.wanted + quantity, item.had)
-  if word then return {word, (at - 8) / 3, item and item.available or 0} end
+  local word = not item.stock and 'unknown-item' or refusal(item.terms, tonumber(now), item.stock[AVAILABLE], item.wanted + quantity, item.had)
+  if word then return {word, (at - 8) / 3, item.stock and item.stock[AVAILABLE] or 0} end
   item.wanted = item.wanted + quantity
-  local hold = item.terms.hold
-  if hold > 0 and (hold_ms == 0 or hold < hold_ms) then hold_ms = hold end
+  local ms = item.terms.hold
+  if ms > 0 and (hold_ms == 0 or ms < hold_ms) then hold_ms = ms end
   local orders = item.orders
   orders[#orders + 1], orders[#orders + 2] = digest, quantity
 end
 
 -- The shortest hold of its items is that of the basket.
-local expires = hold_ms > 0 and string.format('%.0f', now + hold_ms) or '0'
+local expires = hold_ms > 0 and format('%.0f', now + hold_ms) or '0'
 local head = hold_ms > 0 and 'b ' or 'c2 ' -- in steps it is held first
 local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')
 for _, item in ipairs(items) do
   local orders, told = item.orders, #item.orders
-  for i = 2, told, 2 do orders[i] = head .. string.format('%.0f', orders[i]) .. tail end
+  for i = 2, told, 2 do orders[i] = head .. format('%d', orders[i]) .. tail end
   if item.terms.limit > 0 then orders[told + 1], orders[told + 2] = '@' .. user, item.had + item.wanted end
-  move(item, item.wanted, 'available', hold_ms > 0 and 'held' or 'sold')
-  save(item, orders, told)
+  move(item.stock, item.wanted, AVAILABLE, hold_ms > 0 and HELD or SOLD)
+  save(item.key, item.stock, orders)
+  tell(item.events, unpack(orders, 1, told))
 end
 local record = table.concat({hold_ms > 0 and 'held' or 'confirmed', nonce, now, expires, user, lines}, ' ')
 call('HSET', journal, transaction, record)
-if hold_ms > 0 then call('ZADD', open, string.format('%.0f', expires + grace), transaction) end
+if hold_ms > 0 then call('ZADD', open, format('%.0f', expires + grace), transaction) end
 return record

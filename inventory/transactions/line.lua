@@ -18,7 +18,7 @@
 --     {'sold-out', available}: the units are sold by now, and nothing is undone.
 -- What is undone is not noted as a shortage any more (see putback.lua).
 -- Or any: {'stale'} | {'unknown-item'}.
-local newest_token, shortage, events = KEYS[2], KEYS[3], KEYS[4]
+local key, newest_token, shortage, events = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
 local is_read = what == 'read' or what == 'read-fenced'
 local is_order = what == 'debit' or what == 'settle' or what == 'disown'
@@ -28,17 +28,15 @@ for i = 1, n do
   digests[i], records[i] = ARGV[4 + i], ARGV[4 + n + i]
 end
 local user = is_read and ARGV[3] or is_order and ARGV[4] or ''
-local moved = '+' .. ARGV[3] -- of a transfer: there stands what it did
-local item, c = read(KEYS[1], '@' .. user, unpack(is_order and digests or {moved}))
+local item, terms = read(key, '@' .. user, unpack(is_order and digests or {'+' .. ARGV[3]})) -- there stands what a transfer did
 if not item then return {'unknown-item'} end
-item.events = events
-local had, limit = tonumber(c[5] or 0), item.terms.limit
+local had, limit = tonumber(item[5] or 0), terms.limit
 
-local function standing(i) return c[5 + i] end
+local function standing(i) return item[5 + i] end
 local function letter(i) return standing(i) and string.sub(standing(i), 1, 1) end
 
 -- A call that was carried out before needs no token: nothing is written.
-local word = not is_order and not is_read and string.match(standing(1) or '', '^%a+')
+local word = not is_order and not is_read and match(standing(1) or '', '^%a+')
 if is_order then
   local settled = true
   for i = 1, n do
@@ -63,30 +61,28 @@ local function write(units)
   local new = {}
   for i = 1, n do new[2 * i - 1], new[2 * i] = digests[i], records[i] end
   if limit > 0 and units ~= 0 then new[2 * n + 1], new[2 * n + 2] = '@' .. user, had + units end
-  save(item, new, 2 * n)
+  save(key, item, new)
+  tell(events, unpack(new, 1, 2 * n))
 end
 
 local function transfer(units, done)
-  local quantity, id = ARGV[4], ARGV[5]
-  move(item, units, 'outside', 'available')
-  save(item, {moved, done .. ' ' .. quantity .. ' ' .. id}, 0)
-  if events then call('XADD', events, '*', 'transfer', string.format('%.0f', units)) end
+  bring(key, item, units, 'transfer', ARGV[3], table.concat({done, ARGV[4], ARGV[5]}, ' '), events)
 end
 
 local function forget_shortage(digest)
   local note = call('HGET', shortage, digest)
   if note then
     call('HDEL', shortage, digest)
-    add(item, 'shortage', 0 - string.match(note, ' (%d+)'))
+    add(key, 'shortage', 0 - match(note, ' (%d+)'))
   end
 end
 
-local function quantity_of(record) return tonumber(string.match(record, ' (%d+)')) end
+local function quantity_of(record) return tonumber(match(record, ' (%d+)')) end
 
 local act = {}
 
 function act.read()
-  return {'read', call('HMGET', item.key, unpack(ARGV, 4)), c[5]}
+  return {'read', call('HMGET', key, unpack(ARGV, 4)), item[5]}
 end
 
 act['read-fenced'] = act.read
@@ -100,11 +96,11 @@ function act.debit()
       quantity = quantity + quantity_of(records[i])
     end
   end
-  local reason = refusal(item, tonumber(ARGV[3]), quantity, had)
-  if reason == 'sold-out' then return {reason, item.available} end
+  local reason = refusal(terms, tonumber(ARGV[3]), item[AVAILABLE], quantity, had)
+  if reason == 'sold-out' then return {reason, item[AVAILABLE]} end
   if reason == 'limit' then return {reason, limit - had} end
   if reason then return {reason} end
-  move(item, quantity, 'available', string.sub(records[1], 1, 1) == 'c' and 'sold' or 'held')
+  move(item, quantity, AVAILABLE, string.sub(records[1], 1, 1) == 'c' and SOLD or HELD)
   write(quantity)
   return {'done'}
 end
@@ -136,14 +132,14 @@ function act.settle()
     if is_lost then expired = expired + quantity end
   end
   local confirms = state == 'c'
-  if confirms and lacking > 0 and (lacking > item.available or limit > 0 and had + lacking > limit) then
+  if confirms and lacking > 0 and (lacking > item[AVAILABLE] or limit > 0 and had + lacking > limit) then
     return noted and {'short'} or {'otherwise', ''}
   end
-  move(item, held, 'held', confirms and 'sold' or 'available')
-  move(item, sold, 'sold', 'available')
-  if confirms then move(item, lacking, 'available', 'sold') end
+  move(item, held, HELD, confirms and SOLD or AVAILABLE)
+  move(item, sold, SOLD, AVAILABLE)
+  if confirms then move(item, lacking, AVAILABLE, SOLD) end
   write(confirms and lacking or 0 - held - sold)
-  add(item, 'returned', confirms and 0 - expired or held + sold + lacking)
+  add(key, 'returned', confirms and 0 - expired or held + sold + lacking)
   for i = 1, (lacking > 0 or ended) and n or 0 do
     forget_shortage(digests[i])
   end
@@ -154,14 +150,14 @@ act.disown = act.settle
 
 function act.send()
   local quantity = tonumber(ARGV[4])
-  if quantity > item.available then return {'sold-out', item.available} end
+  if quantity > item[AVAILABLE] then return {'sold-out', item[AVAILABLE]} end
   transfer(-quantity, what)
   return {'done'}
 end
 
 function act.refund()
   local quantity = word and tonumber(ARGV[4]) or 0
-  if word then transfer(quantity, 'refund') else call('HSET', item.key, moved, 'refund 0') end
+  if word then transfer(quantity, 'refund') else call('HSET', key, '+' .. ARGV[3], 'refund 0') end
   forget_shortage(ARGV[3])
   return {'done', quantity > 0 and quantity or nil}
 end
@@ -174,7 +170,7 @@ end
 act['take-back'] = function()
   if not word then return act.refund() end
   local quantity = tonumber(ARGV[4])
-  if quantity > item.available then return {'sold-out', item.available} end
+  if quantity > item[AVAILABLE] then return {'sold-out', item[AVAILABLE]} end
   transfer(-quantity, 'refund')
   forget_shortage(ARGV[3])
   return {'done'}
