@@ -27,10 +27,10 @@ struct request {
     struct lock *lock;
     struct lock_attempt attempt;
     int64_t deadline_ns;
-    struct lock_cancel *cancel;
-    struct lock_waiter waiter; /* in the local queue, then for the store */
-    bool may_be_left;          /* the store may have something of it */
-    bool failed;               /* the store could not be used for the last attempt */
+    struct cancel *cancel;
+    struct waiter waiter; /* in the local queue, then for the store */
+    bool may_be_left;     /* the store may have something of it */
+    bool failed;          /* the store could not be used for the last attempt */
 };
 
 /* `status` is the answer to a release or a withdrawal. */
@@ -76,7 +76,7 @@ static enum lock_status ask_until_granted(struct request *request) {
             failing_since_ns = 0;
             unknown = false;
         } else {
-            if (lock_cancel_called(request->cancel))
+            if (cancel_called(request->cancel))
                 return LOCK_CANCELLED;
             failing_since_ns = failing_since_ns ? failing_since_ns : now_ns;
             unknown = unknown || status == LOCK_UNKNOWN;
@@ -91,10 +91,10 @@ static enum lock_status ask_until_granted(struct request *request) {
             again_ns = request->deadline_ns;
         again_ns = lock_env_machine_ns(&lock->env, again_ns);
         atomic_fetch_add(&lock->metrics.waiting, 1);
-        status = lock_waiter_wait(&request->waiter, again_ns, request->cancel);
+        enum waiter_end end = waiter_wait(&request->waiter, again_ns, request->cancel);
         atomic_fetch_sub(&lock->metrics.waiting, 1);
-        if (status == LOCK_CANCELLED)
-            return status;
+        if (end == WAITER_CANCELLED)
+            return LOCK_CANCELLED;
     }
 }
 
@@ -253,9 +253,9 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         status = LOCK_CONFIG;
     } else if (!(lock->backend->caps & LOCK_IS_REENTRANT) ||
                !lock_local_queue_reenter(lock->queue, key, grant)) {
-        lock_waiter_init(&request->waiter);
+        waiter_init(&request->waiter);
         status = acquire_key(request, key);
-        lock_waiter_destroy(&request->waiter);
+        waiter_destroy(&request->waiter);
         if (status == LOCK_OK)
             *grant = request->attempt.grant;
     }
@@ -271,7 +271,7 @@ static enum lock_status acquire(struct request *request, const char *key, struct
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant) {
     struct request request = {
-        .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = cancel};
+        .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = lock_cancel_of(cancel)};
     return acquire(&request, key, grant);
 }
 

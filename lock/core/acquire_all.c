@@ -78,7 +78,7 @@ static bool extend_early_grants(const struct many *many) {
     for (size_t i = 0; i < many->count; i++) {
         struct lock_grant *grant = grant_of(many, i);
         int64_t left_ns = lock_remaining_ns(lock, grant);
-        extends = extends && !lock_cancel_called(many->cancel) && !is_late(many->last_call_ns);
+        extends = extends && !cancel_called(lock_cancel_of(many->cancel)) && !is_late(many->last_call_ns);
         if (left_ns < last_ns / 2 && extends) {
             extends = lock_extend(lock, grant) == LOCK_OK;
             left_ns = lock_remaining_ns(lock, grant);

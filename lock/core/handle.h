@@ -58,7 +58,7 @@ struct lock_pending_release *lock_pending_release_new(const char *key, const cha
  * It gives up after two times to live, since the store has forgotten the grant by then, but never for a
  * backend with `outlives_deadline`. Does not block; `waiter`, which may be NULL, is woken when it is done. */
 void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
-                              struct lock_waiter *waiter);
+                              struct waiter *waiter);
 /* The same, and blocks until it is done, or CLOCK_MONOTONIC passes `until_ns`. */
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns);

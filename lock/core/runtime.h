@@ -4,10 +4,9 @@
 #define LOCK_CORE_RUNTIME_H
 
 #include <pthread.h>
-#include <semaphore.h>
-#include <sys/queue.h>
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "lock/lock.h"
 
 /* ---- the environment of a lock ---- */
@@ -51,8 +50,6 @@ int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
 void lock_env_at_point(const struct lock_env *env, const char *point, const char *key);
-/* Starts a thread that takes no signals: those are for the program's own threads. */
-bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
 /* How long a call to the store may take: this fraction of the time to live, but at least 50 ms (or a third of
  * the time to live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
@@ -71,42 +68,22 @@ void lock_env_count_requests(const struct lock_env *env, int count);
 
 /* ---- waiting ---- */
 
-/* One waiting thread; lives on its stack. It has a semaphore and no condition variable: a thread that is
- * woken does not run into the mutex of the thread that wakes it. */
-struct lock_waiter {
-    sem_t sem;
-    _Atomic bool woken, cancelled;
-    _Atomic int posts;                      /* of the semaphore, including those that are about to be made */
-    int taken;                              /* how many of them the thread has taken */
-    TAILQ_ENTRY(lock_waiter) queued;        /* with the others that wait for one key (local_queue.c) */
-    LIST_ENTRY(lock_waiter) cancelled_with; /* the others that one lock_cancel() ends */
+/* What lock.h gives to users. */
+struct lock_cancel {
+    struct cancel cancel;
 };
 
-void lock_waiter_init(struct lock_waiter *waiter);
-/* Waits for lock_waiter_wake() and lock_cancel() calls that still use `waiter`. */
-void lock_waiter_destroy(struct lock_waiter *waiter);
-
-/* Any thread may call it, also before the wait begins. */
-void lock_waiter_wake(struct lock_waiter *waiter);
-
-/* Blocks until woken (LOCK_OK, and the waiter can be woken anew), until CLOCK_MONOTONIC passes `until_ns`
- * (LOCK_TIMEOUT), or until `cancel`, which may be NULL, is called (LOCK_CANCELLED). */
-enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel);
-
-/* Whether lock_cancel() was called; false for NULL. */
-bool lock_cancel_called(const struct lock_cancel *cancel);
-/* For a thread that waits for something else: until when it may wait before it must check `cancel` again. */
-int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
-
-/* Waits on a condition. False: CLOCK_MONOTONIC has passed `until_ns`. */
-bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns);
+/* NULL for NULL. */
+static inline struct cancel *lock_cancel_of(struct lock_cancel *cancel) {
+    return cancel ? &cancel->cancel : NULL;
+}
 
 /* How long a call may wait for its store: until this time of CLOCK_MONOTONIC, or until soon after `cancel`
  * (which may be NULL) is called. A backend that cannot abandon a call in flight ends it within
  * lock_env_timeout_ms(). */
 struct lock_limit {
     int64_t until_ns;
-    struct lock_cancel *cancel;
+    struct cancel *cancel;
 };
 
 bool lock_limit_is_over(const struct lock_limit *limit);

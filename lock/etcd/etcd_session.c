@@ -104,13 +104,12 @@ struct etcd_call etcd_session_call(const struct etcd_session *session) {
 }
 
 bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
-    return !lock_cancel_called(limit->cancel) &&
-           lock_mono_ns() + session->timeout_ns / LEAST < limit->until_ns;
+    return !cancel_called(limit->cancel) && lock_mono_ns() + session->timeout_ns / LEAST < limit->until_ns;
 }
 
 bool etcd_session_gives_up(void *ctx) {
     struct etcd_call_limit *call_limit = ctx;
-    if (!lock_cancel_called(call_limit->limit.cancel))
+    if (!cancel_called(call_limit->limit.cancel))
         return false;
     int64_t now_ns = lock_mono_ns();
     if (!call_limit->cancelled_ns)

@@ -21,7 +21,7 @@
  * last report it is renewed no more, and after the fourth the lock is free. */
 #include <stdio.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 /* RETRY: in case a wake-up is lost. Without a subscription there are no wake-ups. */
 enum { OWNER_FENCES = 16, RETRY_MS = 1000, UNSUBSCRIBED_RETRY_MS = 20 };
@@ -31,7 +31,7 @@ enum { OWNER_FENCES = 16, RETRY_MS = 1000, UNSUBSCRIBED_RETRY_MS = 20 };
 
 /* Runs owner.lua; `list_ms` may be NULL. */
 static enum lock_status run_owner(struct redis_store *store, const char *key, const char *releasing,
-                                  const char *acquiring, const char *list_ms, struct lock_cancel *cancel,
+                                  const char *acquiring, const char *list_ms, struct cancel *cancel,
                                   struct redis_answer *answer) {
     char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], list[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
@@ -40,7 +40,7 @@ static enum lock_status run_owner(struct redis_store *store, const char *key, co
     const char *argv[] = {NULL, NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, list_ms};
     enum lock_status status =
         redis_store_run(store, &redis_script_owner, answer, list_ms ? 10 : 9, argv, cancel);
-    if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
+    if (status == LOCK_OK && answer->type != REDIS_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;
 }

@@ -6,7 +6,7 @@
 #ifndef LOCK_REDLOCK_NODE_H
 #define LOCK_REDLOCK_NODE_H
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 enum { REDLOCK_NODES_MAX = 15, REDLOCK_VALUE_SIZE = LOCK_OWNER_SIZE + 17 };
 
@@ -70,7 +70,7 @@ struct redlock_node;
  * wait, so that the release of a vote that comes too late follows it over the same connection. NULL when out
  * of memory, or of threads. */
 struct redlock_node *redlock_node_open(const struct redis_target *target, int timeout_ms,
-                                       const struct lock_env *env);
+                                       const struct redis_hooks *hooks);
 /* Tells the thread to send what was posted once more, and to end. No thread may post any more. Does not
  * block, so that several nodes can be stopped at a time. `node` may be NULL. */
 void redlock_node_stop(struct redlock_node *node);

@@ -48,6 +48,7 @@ static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_
 
 struct redlock {
     const struct lock_env *env;
+    struct redis_hooks hooks;
     int64_t ttl_ms;
     char ttl_text[REDIS_NUMBER_SIZE];
     int call_ms;
@@ -124,6 +125,7 @@ static enum lock_status redlock_open(const struct lock_url *url, const struct lo
     if (!redlock)
         return LOCK_NOMEM;
     redlock->env = env;
+    redlock->hooks = redis_store_hooks(env);
     redlock->ttl_ms = url->ttl_ms;
     snprintf(redlock->ttl_text, sizeof redlock->ttl_text, "%lld", (long long)url->ttl_ms);
     redlock->call_ms = (int)(url->ttl_ms / 20 < LOCK_TIMEOUT_MAX_MS ? url->ttl_ms / 20 : LOCK_TIMEOUT_MAX_MS);
@@ -132,7 +134,8 @@ static enum lock_status redlock_open(const struct lock_url *url, const struct lo
     redlock->count = count;
     redlock->quorum = count / 2 + 1;
     for (int i = 0; i < count; i++) {
-        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), env);
+        redlock->nodes[i] =
+            redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), &redlock->hooks);
         if (!redlock->nodes[i]) {
             redlock_close(redlock);
             return LOCK_NOMEM;
@@ -251,7 +254,7 @@ static enum lock_status redlock_attempt(void *store, struct lock_attempt *attemp
             return LOCK_OK;
         }
     }
-    bool cancelled = lock_cancel_called(attempt->limit.cancel);
+    bool cancelled = cancel_called(attempt->limit.cancel);
     release_votes(redlock, grant->key, value, &votes, !cancelled); /* without memory they expire */
     attempt->nothing_left = true;                                  /* the nodes release it, or it expires */
     if (voted || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {

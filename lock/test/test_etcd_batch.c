@@ -62,7 +62,7 @@ static void read_revision(void *ctx, const struct etcd_reply *reply) {
 static void *run(void *arg) {
     struct doing *doing = arg;
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
-    const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
+    const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = lock_cancel_of(doing->cancel)};
     doing->tid = gettid();
     doing->status = etcd_batch_do(batch, &txn, &limit, read_revision, doing);
     doing->done = true;

@@ -237,11 +237,11 @@ static void *session_run(void *arg) {
             until_ns = session->heartbeat_at_ns;
         }
         if (until_ns > now)
-            lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
+            cond_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
     for (int64_t until_ns = lock_mono_ns() + drain_ns;
          !LIST_EMPTY(&session->requests.calls) && lock_mono_ns() < until_ns;)
-        lock_wait_until(&session->changed, &session->requests.mutex, lock_mono_ns() + drain_poll_ns);
+        cond_wait_until(&session->changed, &session->requests.mutex, lock_mono_ns() + drain_poll_ns);
     close_handle(session);
     pthread_mutex_unlock(&session->requests.mutex);
     return NULL;
@@ -267,7 +267,7 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     session->requests.servers = strdup(servers);
     pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->requests.servers && lock_env_start_thread(&session->thread, session_run, session))
+    if (session->requests.servers && thread_start(&session->thread, session_run, session))
         return session;
     free_session(session);
     return NULL;
@@ -313,7 +313,7 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
                                             const struct lock_limit *limit) {
     while (*number == 0 || *number == session->number) {
         if (lock_limit_is_over(limit)) {
-            if (!lock_cancel_called(limit->cancel)) /* that would say nothing of the server */
+            if (!cancel_called(limit->cancel)) /* that would say nothing of the server */
                 report_late(session);
             return LOCK_UNAVAILABLE;
         }
@@ -359,7 +359,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
-    if (call->open > 0 && !lock_cancel_called(limit->cancel))
+    if (call->open > 0 && !cancel_called(limit->cancel))
         lock_env_failed(session->requests.env, session->requests.servers, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)

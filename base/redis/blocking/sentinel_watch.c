@@ -1,11 +1,12 @@
-#include "lock/redis/sentinel_watch.h"
+#include "base/redis/blocking/sentinel_watch.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "lock/redis/sentinels.h"
+#include "base/clock.h"
+#include "base/redis/blocking/dial.h"
+#include "base/redis/blocking/sentinels.h"
 
-/* The pause between an answer and the next question; it is less if the time to live is short. */
+/* The longest pause between an answer and the next question; it is the timeout if that is less. */
 enum { WATCH_MS = 250 };
 
 struct redis_sentinel_watch {
@@ -23,16 +24,16 @@ struct redis_sentinel_watch {
 /* False: the thread shall end. */
 static bool watch_pause(struct redis_sentinel_watch *watch) {
     int ms = watch->timeout_ms < WATCH_MS ? watch->timeout_ms : WATCH_MS;
-    int64_t until_ns = lock_mono_ns() + ms * INT64_C(1000000);
+    int64_t until_ns = clock_now_ns() + ms * INT64_C(1000000);
     pthread_mutex_lock(&watch->mutex);
-    while (!watch->stop && lock_wait_until(&watch->cond, &watch->mutex, until_ns))
+    while (!watch->stop && cond_wait_until(&watch->cond, &watch->mutex, until_ns))
         ;
     bool stop = watch->stop;
     pthread_mutex_unlock(&watch->mutex);
     return !stop;
 }
 
-static bool says_the_same(const struct redis_named *a, const struct redis_named *b) {
+static bool watch_says_the_same(const struct redis_named *a, const struct redis_named *b) {
     bool replacing = a->election.replacing;
     return replacing == b->election.replacing && (replacing || redis_target_is_same(&a->master, &b->master));
 }
@@ -44,12 +45,12 @@ static void *watch_run(void *arg) {
     while (watch_pause(watch)) {
         if (!redis_connection_was_reached(watch->connection, &named.election.epoch))
             continue;
-        char why[LOCK_ERROR_SIZE];
+        char why[REDIS_WHY_SIZE];
         bool is_named = redis_master_ask(&watch->url, watch->timeout_ms, &named, why, sizeof why);
         if (!is_named && !named.election.replacing) /* nothing is known: what is connected stays so */
             continue;
         bool left = redis_connection_follow(watch->connection, &named);
-        if (left || (asked && !says_the_same(&named, &before)))
+        if (left || (asked && !watch_says_the_same(&named, &before)))
             watch->on_changed(watch->ctx);
         before = named;
         asked = true;
@@ -70,7 +71,7 @@ struct redis_sentinel_watch *redis_sentinel_watch_start(const struct redis_url *
                                            .ctx = ctx};
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->cond, NULL);
-    if (lock_env_start_thread(&watch->thread, watch_run, watch))
+    if (thread_start(&watch->thread, watch_run, watch))
         return watch;
     pthread_cond_destroy(&watch->cond);
     pthread_mutex_destroy(&watch->mutex);
