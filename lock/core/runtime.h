@@ -1,5 +1,5 @@
-/* What a lock needs of the machine, for the core and for backends: clocks, random numbers, threads, waiting
- * and cancelling; and how a backend reports to the core. Not for users. */
+/* What the core and the backends share: the lock's clock and random numbers, how long a call may wait for its
+ * store, and how a backend reports to the core. Not for users. */
 #ifndef LOCK_CORE_RUNTIME_H
 #define LOCK_CORE_RUNTIME_H
 

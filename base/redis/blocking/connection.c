@@ -31,7 +31,7 @@ struct redis_connection {
     struct redis_target reached; /* the server that was reached last; host "": none yet */
     int64_t reached_epoch;       /* the epoch of the newest failover that was heard of by then */
     redisContext *hiredis;       /* NULL: not connected */
-    bool has_leader;             /* a thread reads, or is appointed to */
+    bool has_leader;             /* a thread reads for all, or is appointed to */
     bool writing;                /* a thread writes */
     _Atomic bool quick;          /* the last answer came within redis_dial_busy_poll_ns */
     bool broken;                 /* the last thread that reads or writes closes it */
@@ -110,7 +110,7 @@ static void connection_finish_oldest(struct redis_connection *connection, enum r
         STAILQ_INSERT_TAIL(done, call, next);
 }
 
-/* Called without the mutex, so that woken threads do not run into it. A call is gone once its thread is
+/* Better without the mutex, so that woken threads do not run into it. A call is gone once its thread is
  * woken.
  */
 static void requests_wake(struct requests *done) {
@@ -277,8 +277,8 @@ static void connection_write(struct redis_connection *connection, int64_t until_
         size_t sent = 0;
         int fd = connection->hiredis->fd;
         connection->output = (struct redis_output){.length = 0};
-        /* Counted before it is known: another thread that breaks the connection meanwhile must not answer
-           UNAVAILABLE. */
+        /* Counted before it is done: another thread that breaks the connection meanwhile must not answer
+         * REDIS_UNAVAILABLE. */
         connection->written += output.length;
         pthread_mutex_unlock(&connection->mutex);
         int why = redis_dial_write(fd, output.bytes, output.length, until_ns, &sent);
@@ -410,8 +410,8 @@ static int64_t connection_until_ns(const struct redis_connection *connection) {
     return clock_now_ns() + (int64_t)connection->timeout_ms * 1000000;
 }
 
-/* At least a third of the timeout must be left after connecting. Otherwise the connection is for the next
- * call.
+/* At least a third of the timeout must be left after connecting. Otherwise only later calls use the
+ * connection.
  */
 static bool connection_has_time(const struct redis_connection *connection, int64_t until_ns) {
     bool has = until_ns - clock_now_ns() >= (int64_t)connection->timeout_ms * 1000000 / 3;

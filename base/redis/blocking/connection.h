@@ -44,8 +44,8 @@ struct redis_hooks {
     /* Another server has the data from now on, or had it in between, so that earlier writes may be gone.
      * Called before anything is sent there. */
     void (*moved)(void *ctx);
-    /* For subscribers: a text was published to `channel`. NULL: it is subscribed to anew, so texts may have been
-     * lost. */
+    /* For subscribers: a text was published to `channel`. NULL: it is subscribed to anew, so texts may have
+     * been lost. */
     void (*message)(void *ctx, const char *text);
     const char *channel;
     uint32_t (*random)(void *ctx); /* for jitter */

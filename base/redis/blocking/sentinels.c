@@ -12,7 +12,8 @@
 struct question {
     const struct redis_url *url;
     pthread_t thread;
-    int i, timeout_ms; /* of url->servers */
+    int i; /* of url->servers */
+    int timeout_ms;
     bool started;
     struct redis_vote vote;
     char why[128]; /* why there is no answer; "": there is one */

@@ -87,7 +87,7 @@ static struct server *server_at(struct redis_servers *servers, const struct redi
                                                    .servers = {redis_url_target(&servers->url, address)}});
 }
 
-/* With the mutex held: the server stays until server_drop(). NULL for NULL. */
+/* With the mutex held: the server stays until server_release(). NULL for NULL. */
 static struct server *server_use(struct server *server) {
     if (server)
         atomic_fetch_add(&server->users, 1);
@@ -95,7 +95,7 @@ static struct server *server_use(struct server *server) {
 }
 
 /* Without the mutex. NULL does nothing. */
-static void server_drop(struct server *server) {
+static void server_release(struct server *server) {
     if (server)
         atomic_fetch_sub(&server->users, 1);
 }
@@ -201,7 +201,7 @@ static struct server *servers_owner(const struct redis_servers *servers, int slo
     return is_cluster(servers) ? servers->owners.of_slot[slot] : servers->server[0];
 }
 
-/* The key's server, for the caller to server_drop(). NULL: nobody has the key, as far as is known.
+/* The key's server, for the caller to server_release(). NULL: nobody has the key, as far as is known.
  * `outdated`: the map is. */
 static struct server *servers_find(struct redis_servers *servers, const char *key, bool outdated) {
     int slot = is_cluster(servers) ? redis_slot(key, strlen(key)) : 0;
@@ -305,11 +305,11 @@ enum redis_status redis_servers_call(struct redis_servers *servers, const char *
             meaning = redis_answer_meaning(answer, server->address.host, &redirect);
             servers_note_answer(servers, server, meaning == REDIS_IS_REPLICA);
         }
-        server_drop(server);
+        server_release(server);
         if (!is_cluster(servers))
             return status;
         if (status != REDIS_ANSWERED)
-            server_drop(servers_find(servers, key, true)); /* reads the map for the next call */
+            server_release(servers_find(servers, key, true)); /* reads the map for the next call */
         if (meaning == REDIS_REFUSED || meaning == REDIS_NO_SCRIPT)
             return status;
         if (meaning == REDIS_MOVED || meaning == REDIS_ASK)
@@ -317,7 +317,7 @@ enum redis_status redis_servers_call(struct redis_servers *servers, const char *
         outdated = meaning == REDIS_MOVED;
         if ((outdated || ask) && ++redirects % REDIS_REDIRECTS_AT_ONCE != 0)
             continue;
-        server_drop(ask);
+        server_release(ask);
         ask = NULL;
         if (!servers_pause(servers, &pause_ms, until_ns, cancel))
             return status;
@@ -333,7 +333,7 @@ bool redis_servers_are_subscribed(struct redis_servers *servers, const char *key
         server->subscriber = redis_subscriber_open(&server->url, servers->hooks);
     bool is_subscribed = redis_subscriber_is_subscribed(server->subscriber);
     pthread_mutex_unlock(&servers->mutex);
-    server_drop(server);
+    server_release(server);
     return is_subscribed;
 }
 
