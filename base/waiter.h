@@ -34,7 +34,7 @@ void cancel_destroy(struct cancel *cancel);
 
 /* ---- waiting ---- */
 
-/* One waiting thread; lives on its stack. It has a semaphore and no condition variable: a thread that is
+/* One waiting thread; mostly on its stack. It has a semaphore and no condition variable: a thread that is
  * woken does not run into the mutex of the thread that wakes it. */
 struct waiter {
     sem_t sem;

@@ -100,7 +100,7 @@ static enum lock_status ask_until_granted(struct request *request) {
 
 static struct lock_limit limit_of(const struct request *request) {
     int64_t until_ns = lock_env_machine_ns(&request->lock->env, request->deadline_ns);
-    int64_t least_until_ns = lock_mono_ns() + least_ns;
+    int64_t least_until_ns = clock_now_ns() + least_ns;
     until_ns = until_ns > INT64_MAX - late_ns ? INT64_MAX : until_ns + late_ns;
     return (struct lock_limit){until_ns > least_until_ns ? until_ns : least_until_ns, request->cancel};
 }
@@ -119,7 +119,7 @@ static void release_forgotten(const struct lock *lock, struct lock_attempt *atte
 static bool withdraw(const struct request *request) {
     const struct lock_backend *backend = request->lock->backend;
     const struct lock_grant *grant = &request->attempt.grant;
-    int64_t until_ns = request->attempt.limit.until_ns, now_ns = lock_mono_ns();
+    int64_t until_ns = request->attempt.limit.until_ns, now_ns = clock_now_ns();
     if (now_ns + withdraw_ns < until_ns)
         until_ns = now_ns + withdraw_ns;
     return backend->withdraw && now_ns < until_ns &&
@@ -134,7 +134,7 @@ static enum lock_status give_up(struct request *request, struct lock_pending_rel
     bool cancelled = status == LOCK_CANCELLED;
     bool may_be_left = request->may_be_left && (cancelled || !withdraw(request));
     if (pending && may_be_left && cancelled && !request->failed)
-        lock_maintenance_release_until(lock->maintenance, pending, lock_mono_ns() + cancelled_ns);
+        lock_maintenance_release_until(lock->maintenance, pending, clock_now_ns() + cancelled_ns);
     else
         settle(lock, pending, may_be_left);
     return status == LOCK_UNKNOWN && !may_be_left ? LOCK_UNAVAILABLE : status; /* certainly not granted */
@@ -246,7 +246,7 @@ static enum lock_status acquire_key(struct request *request, const char *key) {
 
 static enum lock_status acquire(struct request *request, const char *key, struct lock_grant *grant) {
     struct lock *lock = request->lock;
-    int64_t since_ns = lock_mono_ns();
+    int64_t since_ns = clock_now_ns();
     enum lock_status status = LOCK_OK;
     lock_env_at_point(&lock->env, "acquire", key);
     if (!key_is_valid(key)) {
@@ -264,7 +264,7 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         status = request->attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->metrics.by_status[status], 1);
     if (status == LOCK_OK)
-        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(lock_mono_ns() - since_ns));
+        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(clock_now_ns() - since_ns));
     return status;
 }
 
@@ -300,12 +300,12 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
     const struct timespec pause = {.tv_nsec = pause_ns};
     if (!lock->store)
         return LOCK_OK;
-    int64_t until_ns = lock_mono_ns() + release_again_ns;
+    int64_t until_ns = clock_now_ns() + release_again_ns;
     enum lock_status status = backend->release(lock->store, key, granted->owner);
     bool repeats = status == LOCK_UNKNOWN;
     if (repeats)
         status = backend->release(lock->store, key, granted->owner);
-    while (repeats && !is_gone(status) && lock_mono_ns() < until_ns) {
+    while (repeats && !is_gone(status) && clock_now_ns() < until_ns) {
         nanosleep(&pause, NULL);
         status = backend->release(lock->store, key, granted->owner);
     }

@@ -31,7 +31,7 @@ static int64_t last_call_ns(const struct lock *lock, int64_t deadline_ns) {
 }
 
 static bool is_late(int64_t until_ns) {
-    return lock_mono_ns() >= until_ns;
+    return clock_now_ns() >= until_ns;
 }
 
 /* `*later` becomes true once the store has failed, or time is up: then the store is not asked any more. */
@@ -153,7 +153,7 @@ static bool was_released(const struct lock_grant grants[], size_t i) {
 
 enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count) {
     enum lock_status first = LOCK_OK;
-    int64_t until_ns = lock_mono_ns() + grace_ns;
+    int64_t until_ns = clock_now_ns() + grace_ns;
     bool later = false;
     for (size_t i = 0; i < count; i++) {
         enum lock_status status =

@@ -19,7 +19,7 @@ struct lock {
     bool renews;        /* the background thread extends grants in time: variant=watchdog, renew=on */
     bool renews_silent; /* also those whose holders report no progress: renew=on */
     _Atomic uint64_t owner_count; /* owner ids that were made */
-    _Atomic uint64_t moves;       /* of the store to another server, see lock_env_moved() */
+    _Atomic uint64_t moves;       /* of the store to another server, see lock_env.moved */
     pthread_mutex_t error_mutex;
     char last_error[LOCK_ERROR_SIZE];     /* "": none yet */
     struct lock_local_queue *queue;       /* NULL: every thread asks the store */

@@ -156,7 +156,7 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
     const struct lock *lock = maintenance->lock;
     int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
-    int64_t until_ns = lock_mono_ns() + timeout_ms * 1000000;
+    int64_t until_ns = clock_now_ns() + timeout_ms * 1000000;
     enum lock_status status = lock->backend->withdraw(lock->store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }

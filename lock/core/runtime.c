@@ -22,11 +22,11 @@ void lock_env_init(struct lock_env *env, const struct lock_config *config) {
 }
 
 int64_t lock_env_now_ns(const struct lock_env *env) {
-    return env->now_ns ? env->now_ns(env->ctx) : lock_mono_ns();
+    return env->now_ns ? env->now_ns(env->ctx) : clock_now_ns();
 }
 
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns) {
-    int64_t machine = lock_mono_ns(), own = lock_env_now_ns(env);
+    int64_t machine = clock_now_ns(), own = lock_env_now_ns(env);
     if (until_ns <= own)
         return machine;
     return until_ns - own > INT64_MAX - machine ? INT64_MAX : machine + (until_ns - own);
@@ -49,17 +49,12 @@ int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor) {
 }
 
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why) {
-    if (env && env->failed)
+    if (env->failed)
         env->failed(env->lock, server, why);
 }
 
-void lock_env_moved(const struct lock_env *env) {
-    if (env && env->moved)
-        env->moved(env->lock);
-}
-
 void lock_env_count_requests(const struct lock_env *env, int count) {
-    if (env && env->requests)
+    if (env->requests)
         atomic_fetch_add_explicit(env->requests, (uint64_t)count, memory_order_relaxed);
 }
 
@@ -84,10 +79,10 @@ void lock_cancel_free(struct lock_cancel *cancel) {
 }
 
 bool lock_limit_is_over(const struct lock_limit *limit) {
-    return cancel_called(limit->cancel) || lock_mono_ns() >= limit->until_ns;
+    return cancel_called(limit->cancel) || clock_now_ns() >= limit->until_ns;
 }
 
 void lock_limit_wait(const struct lock_limit *limit, pthread_cond_t *cond, pthread_mutex_t *mutex) {
-    int64_t now_ns = lock_mono_ns();
+    int64_t now_ns = clock_now_ns();
     cond_wait_until(cond, mutex, cancel_poll_ns(limit->cancel, now_ns, limit->until_ns));
 }

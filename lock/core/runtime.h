@@ -27,7 +27,9 @@ struct lock_env {
      * - wake: the waiter `owner` of `key` asks the store again. If no thread waits under that name any more,
      *   the grant that the store gave it is released. With `key` NULL all waiters ask again. Not called
      * inside a call that the core makes to the backend.
-     * - failed, moved: see lock_env_failed() and lock_env_moved(), which call them. */
+     * - failed: see lock_env_failed(), which calls it.
+     * - moved: another server is the store from now on, or was in between, so that earlier grants may be
+     * gone: the core verifies every grant soon. A call must report a move before it asks the new server. */
     void (*wake)(void *lock, const char *key, const char *owner);
     void (*failed)(void *lock, const char *server, const char *why);
     void (*moved)(void *lock);
@@ -38,12 +40,7 @@ struct lock_env {
 /* Sets what comes from `config`, and a random session. The caller sets the reports. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
-/* CLOCK_MONOTONIC, the clock that threads sleep by. */
-static inline int64_t lock_mono_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
-/* The lock's own clock, which deadlines of grants are read on. */
+/* The lock's own clock, for deadlines of grants. Threads sleep by CLOCK_MONOTONIC (clock_now_ns()). */
 int64_t lock_env_now_ns(const struct lock_env *env);
 /* Converts a time of the lock's own clock to CLOCK_MONOTONIC. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
@@ -54,16 +51,9 @@ void lock_env_at_point(const struct lock_env *env, const char *point, const char
  * the time to live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 
-/* Sets what lock_last_error() returns: "SERVER: WHY". `why` never contains a password. Does nothing if `env`
- * is NULL. */
+/* Sets what lock_last_error() returns: "SERVER: WHY". `why` never contains a password. */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
-/* Another server is the store from now on, or was in between, so that earlier grants may be gone: the core
- * verifies every grant soon. A call must report a move before it asks the new server. Does nothing if `env`
- * is NULL. */
-void lock_env_moved(const struct lock_env *env);
-/* Every backend counts here what it sends to its store (lock_metrics.requests). Does nothing if `env` is
- * NULL.
- */
+/* Every backend counts here what it sends to its store (lock_metrics.requests). */
 void lock_env_count_requests(const struct lock_env *env, int count);
 
 /* ---- waiting ---- */

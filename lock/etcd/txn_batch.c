@@ -106,7 +106,7 @@ static bool item_leave(struct etcd_batch *batch, struct item *item, int64_t *unt
         *item->seat = NULL;
     if (left)
         item->status = item->state == SENT ? ETCD_UNKNOWN : ETCD_UNAVAILABLE;
-    *until_ns = item->state == TAKEN ? lock_mono_ns() + read_ns : INT64_MAX;
+    *until_ns = item->state == TAKEN ? clock_now_ns() + read_ns : INT64_MAX;
     return left;
 }
 
@@ -215,7 +215,7 @@ static bool item_wait(struct etcd_batch *batch, struct item *item) {
     int64_t until_ns = item->limit.until_ns;
     enum waiter_end end;
     while ((end = waiter_wait(&item->waiter, until_ns, cancel)) != WAITER_WOKEN) {
-        int64_t soon_ns = lock_mono_ns() + etcd_session_grace_ns;
+        int64_t soon_ns = clock_now_ns() + etcd_session_grace_ns;
         pthread_mutex_lock(&batch->mutex);
         bool waits = end == WAITER_CANCELLED && item->state != QUEUED;
         bool left = !waits && item_leave(batch, item, &until_ns);

@@ -33,21 +33,9 @@ int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms) {
 
 /* ---- what the driver reports ---- */
 
-static void store_on_failed(void *env, const char *server, const char *why) {
-    lock_env_failed(env, server, why);
-}
-
-static void store_on_moved(void *env) {
-    lock_env_moved(env);
-}
-
-static uint32_t store_on_random(void *env) {
-    return (uint32_t)lock_env_random(env, UINT32_MAX);
-}
-
 /* OWNER KEY, as owner.lua publishes it. */
-static void store_on_message(void *ctx, const char *text) {
-    const struct lock_env *env = ctx;
+static void store_on_message(void *store, const char *text) {
+    const struct lock_env *env = ((struct redis_store *)store)->env;
     char owner[LOCK_OWNER_SIZE];
     size_t length = text ? strlen(text) : 0;
     if (!text) {
@@ -61,11 +49,8 @@ static void store_on_message(void *ctx, const char *text) {
 }
 
 struct redis_hooks redis_store_hooks(const struct lock_env *env) {
-    return (struct redis_hooks){.ctx = (void *)env,
-                                .failed = store_on_failed,
-                                .moved = store_on_moved,
-                                .random = store_on_random,
-                                .requests = env->requests};
+    return (struct redis_hooks){
+        .ctx = env->lock, .failed = env->failed, .moved = env->moved, .requests = env->requests};
 }
 
 /* ---- opening and closing ---- */
@@ -89,6 +74,7 @@ enum lock_status redis_store_open(const struct lock_url *url, const struct lock_
     snprintf(opened->channel, sizeof opened->channel, "lock:wake:%016llx", (unsigned long long)env->session);
     opened->hooks = redis_store_hooks(env);
     opened->hooks.message = store_on_message;
+    opened->hooks.message_ctx = opened;
     opened->hooks.channel = opened->channel;
     int timeout_ms = lock_env_timeout_ms(url->ttl_ms, 8);
     if (servers.kind == REDIS_URL_CLUSTER && timeout_ms > CLUSTER_TIMEOUT_MAX_MS)

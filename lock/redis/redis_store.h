@@ -25,7 +25,7 @@ void redis_store_key(char out[REDIS_KEY_SIZE], const char *key, const char *suff
 /* A grant's deadline: its time to live after `sent_ns`, less what two clocks may drift apart meanwhile. */
 int64_t redis_store_deadline_ns(int64_t sent_ns, int64_t ttl_ms);
 
-/* The driver's reports to the lock, its random numbers, and its count of requests. No wake-ups. */
+/* The driver reports to the lock, and counts its requests. No wake-ups. */
 struct redis_hooks redis_store_hooks(const struct lock_env *env);
 
 /* lock_backend's open and close; the store is a struct redis_store. */

@@ -112,7 +112,7 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
 
 /* Votes DOWN on the questions that are too late to be sent; or, with `sent`, on those that do not insist. */
 static void vote_down(struct redlock_node *node, bool sent) {
-    int64_t now = lock_mono_ns();
+    int64_t now = clock_now_ns();
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
         after = TAILQ_NEXT(ask, next);
         if (sent ? !ask->round->insists : now >= ask->round->late_ns)
@@ -140,16 +140,16 @@ static void send_once(struct redlock_node *node) {
  * since often only the first try finds that the connection is broken; but does not wait twice for a node that
  * hangs when it was stopped. */
 static void send_all(struct redlock_node *node) {
-    int64_t since_ns = lock_mono_ns();
+    int64_t since_ns = clock_now_ns();
     send_once(node);
-    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || lock_mono_ns() - since_ns < retry_ns))
+    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || clock_now_ns() - since_ns < retry_ns))
         send_once(node);
     vote_down(node, true);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
 static bool wait_for_work(struct redlock_node *node) {
-    int64_t until_ns = lock_mono_ns() + retry_ns;
+    int64_t until_ns = clock_now_ns() + retry_ns;
     if (TAILQ_EMPTY(&node->asked))
         until_ns = INT64_MAX;
     while (TAILQ_EMPTY(&node->queue) && !node->stop && cond_wait_until(&node->cond, &node->mutex, until_ns))

@@ -166,7 +166,7 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     round->enough = redlock->quorum;
     round->spare = redlock->count - redlock->quorum;
     round->counted = REDLOCK_NO;
-    round->limit.until_ns = lock_mono_ns() + (int64_t)redlock->call_ms * 1000000;
+    round->limit.until_ns = clock_now_ns() + (int64_t)redlock->call_ms * 1000000;
     round->late_ns = round->limit.until_ns;
     return round;
 }
@@ -198,7 +198,7 @@ static struct redlock_round *new_release_round(const struct redlock *redlock, co
     struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
-        round->late_ns = lock_mono_ns() + 2 * redlock->ttl_ms * 1000000;
+        round->late_ns = clock_now_ns() + 2 * redlock->ttl_ms * 1000000;
     }
     return round;
 }

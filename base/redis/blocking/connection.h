@@ -36,9 +36,9 @@ static inline enum redis_meaning redis_answer_meaning(const struct redis_answer 
 }
 
 /* What the driver tells its user, and asks of it. Any thread may call the functions. Members may be NULL, but
- * a subscriber needs its two. The hooks must outlive what is opened with them. */
+ * a subscriber needs its own. The hooks must outlive what is opened with them. */
 struct redis_hooks {
-    void *ctx;
+    void *ctx; /* of failed() and moved() */
     /* A server could not be used. `server` is HOST:PORT; `why` is for people, and never has a password. */
     void (*failed)(void *ctx, const char *server, const char *why);
     /* Another server has the data from now on, or had it in between, so that earlier writes may be gone.
@@ -46,10 +46,10 @@ struct redis_hooks {
     void (*moved)(void *ctx);
     /* For subscribers: a text was published to `channel`. NULL: it is subscribed to anew, so texts may have
      * been lost. */
-    void (*message)(void *ctx, const char *text);
+    void (*message)(void *message_ctx, const char *text);
+    void *message_ctx;
     const char *channel;
-    uint32_t (*random)(void *ctx); /* for jitter */
-    _Atomic uint64_t *requests;    /* counts the commands of calls, without those that connect */
+    _Atomic uint64_t *requests; /* counts the commands of calls, without those that connect */
 };
 
 /* Call a hook, if there is one; `hooks` may be NULL. */
@@ -102,7 +102,7 @@ void redis_connection_begin(struct redis_connection *connection, struct redis_re
 enum redis_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
                                        struct cancel *cancel);
 
-/* ---- for the thread that watches Sentinels (sentinel_watch.h) ---- */
+/* ---- for the thread that watches Sentinels ---- */
 
 struct redis_named;
 

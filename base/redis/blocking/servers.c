@@ -10,13 +10,16 @@
 #include "base/clock.h"
 #include "base/redis/backoff.h"
 #include "base/redis/blocking/dial.h"
-#include "base/redis/blocking/sentinel_watch.h"
+#include "base/redis/blocking/sentinels.h"
 #include "base/redis/blocking/subscriber.h"
 
 enum { SERVERS_MAX = REDIS_MASTERS_MAX };
 /* After a reading of the map that failed the next one waits for so many times as long, which is longer than
  * two calls. */
 enum { MAP_RESTS = 5 };
+/* The longest pause between an answer of the Sentinels and the next question; it is the timeout if that is
+ * less. */
+enum { WATCH_MS = 250 };
 
 struct server {
     struct redis_url url; /* of this server; of one Redis, or below Sentinels, as the user has it */
@@ -37,8 +40,10 @@ struct redis_servers {
     struct redis_url url;
     const struct redis_hooks *hooks;
     int timeout_ms;
-    struct redis_sentinel_watch *watch; /* NULL: there are no Sentinels */
-    pthread_mutex_t mutex;              /* of all that follows */
+    pthread_t watch; /* asks the Sentinels */
+    bool watches;
+    struct waiter watch_end; /* woken: the thread shall end */
+    pthread_mutex_t mutex;   /* of all that follows */
     int count;
     struct server *server[SERVERS_MAX];
     int left_count; /* servers that have left the cluster, and are freed when nobody uses them */
@@ -265,13 +270,11 @@ static struct server *servers_follow(struct redis_servers *servers, enum redis_m
 }
 
 /* False: it was cancelled, or the time is up. */
-static bool servers_pause(const struct redis_servers *servers, int *pause_ms, int64_t until_ns,
-                          const struct cancel *cancel) {
-    const struct redis_hooks *hooks = servers->hooks;
+static bool servers_pause(int *pause_ms, int64_t until_ns, const struct cancel *cancel) {
     *pause_ms = redis_backoff_next(&redis_backoff_call, *pause_ms);
-    uint32_t random = hooks && hooks->random ? hooks->random(hooks->ctx) : 0;
-    int64_t end_ns = clock_now_ns() + redis_backoff_jitter(*pause_ms, random) * INT64_C(1000000);
-    for (int64_t now_ns; !cancel_called(cancel) && end_ns < until_ns;) {
+    int64_t now_ns = clock_now_ns(); /* its last digits are the random number */
+    int64_t end_ns = now_ns + redis_backoff_jitter(*pause_ms, (uint32_t)now_ns) * INT64_C(1000000);
+    while (!cancel_called(cancel) && end_ns < until_ns) {
         if ((now_ns = clock_now_ns()) >= end_ns)
             return true;
         struct timespec slice = {.tv_nsec = cancel_poll_ns(cancel, now_ns, end_ns) - now_ns};
@@ -292,7 +295,7 @@ enum redis_status redis_servers_call(struct redis_servers *servers, const char *
         struct server *server = asks ? ask : servers_find(servers, key, outdated);
         ask = NULL;
         if (!server) {
-            if (servers_pause(servers, &pause_ms, until_ns, cancel))
+            if (servers_pause(&pause_ms, until_ns, cancel))
                 continue;
             return REDIS_UNAVAILABLE;
         }
@@ -319,7 +322,7 @@ enum redis_status redis_servers_call(struct redis_servers *servers, const char *
             continue;
         server_release(ask);
         ask = NULL;
-        if (!servers_pause(servers, &pause_ms, until_ns, cancel))
+        if (!servers_pause(&pause_ms, until_ns, cancel))
             return status;
     }
 }
@@ -337,15 +340,42 @@ bool redis_servers_are_subscribed(struct redis_servers *servers, const char *key
     return is_subscribed;
 }
 
-/* ---- opening and closing ---- */
+/* ---- the thread that watches Sentinels ---- */
 
-/* The subscriber must connect to the new master too. */
-static void servers_on_new_master(void *ctx) {
-    struct redis_servers *servers = ctx;
-    pthread_mutex_lock(&servers->mutex);
-    redis_subscriber_reconnect(servers->server[0]->subscriber);
-    pthread_mutex_unlock(&servers->mutex);
+static bool is_same_answer(const struct redis_named *a, const struct redis_named *b) {
+    bool replacing = a->election.replacing;
+    return replacing == b->election.replacing && (replacing || redis_target_is_same(&a->master, &b->master));
 }
+
+/* Asks the Sentinels again and again while the connection is in use, since the old master of a failover takes
+ * commands for another ten seconds. The connection and the subscriber follow the answers. */
+static void *servers_watch(void *arg) {
+    struct redis_servers *servers = arg;
+    struct server *server = servers->server[0];
+    int pause_ms = servers->timeout_ms < WATCH_MS ? servers->timeout_ms : WATCH_MS;
+    struct redis_named named = {.asked_epoch = 0}, before;
+    bool asked = false;
+    while (waiter_wait(&servers->watch_end, clock_now_ns() + pause_ms * INT64_C(1000000), NULL) ==
+           WAITER_TIMEOUT) {
+        char why[REDIS_WHY_SIZE];
+        if (!redis_connection_was_reached(server->connection, &named.election.epoch))
+            continue;
+        bool is_named = redis_master_ask(&servers->url, servers->timeout_ms, &named, why, sizeof why);
+        if (!is_named && !named.election.replacing) /* nothing is known: what is connected stays so */
+            continue;
+        bool left = redis_connection_follow(server->connection, &named);
+        if (left || (asked && !is_same_answer(&named, &before))) {
+            pthread_mutex_lock(&servers->mutex);
+            redis_subscriber_reconnect(server->subscriber);
+            pthread_mutex_unlock(&servers->mutex);
+        }
+        before = named;
+        asked = true;
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
 
 /* Adds the servers of the URL. False when out of memory. */
 static bool servers_add_all(struct redis_servers *servers) {
@@ -371,12 +401,10 @@ struct redis_servers *redis_servers_open(const struct redis_url *url, int timeou
     servers->hooks = hooks;
     servers->timeout_ms = timeout_ms;
     pthread_mutex_init(&servers->mutex, NULL);
+    waiter_init(&servers->watch_end);
     bool good = servers_add_all(servers);
-    if (good && url->kind == REDIS_URL_SENTINEL) {
-        servers->watch = redis_sentinel_watch_start(url, timeout_ms, servers->server[0]->connection,
-                                                    servers_on_new_master, servers);
-        good = servers->watch;
-    }
+    if (good && url->kind == REDIS_URL_SENTINEL)
+        good = servers->watches = thread_start(&servers->watch, servers_watch, servers);
     if (good)
         return servers;
     redis_servers_close(servers);
@@ -386,7 +414,10 @@ struct redis_servers *redis_servers_open(const struct redis_url *url, int timeou
 void redis_servers_close(struct redis_servers *servers) {
     if (!servers)
         return;
-    redis_sentinel_watch_stop(servers->watch);
+    if (servers->watches) {
+        waiter_wake(&servers->watch_end);
+        pthread_join(servers->watch, NULL);
+    }
     for (int i = 0; i < servers->count; i++) /* all at once: each may take a second to end */
         redis_subscriber_stop(servers->server[i]->subscriber);
     for (int i = 0; i < servers->count; i++)
@@ -394,6 +425,7 @@ void redis_servers_close(struct redis_servers *servers) {
     for (int i = 0; i < servers->left_count; i++)
         server_free(servers->left[i]);
     free(servers->slots);
+    waiter_destroy(&servers->watch_end);
     pthread_mutex_destroy(&servers->mutex);
     free(servers);
 }

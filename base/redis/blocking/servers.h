@@ -1,6 +1,7 @@
 /* The servers behind one URL: one Redis, the master that Sentinels name, or the masters of a cluster. Each
  * has a connection and, once a caller asks for it, a subscriber.
  *
+ * - Below Sentinels a thread asks them again and again where the master is.
  * - In a cluster a call goes to the server that has the slot of its key, as far as is known. redirect.h says
  *   what an error means for it.
  * - The thread that finds the map of slots (CLUSTER SLOTS) outdated reads it, at most once a second.

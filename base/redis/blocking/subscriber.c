@@ -29,10 +29,10 @@ static void subscriber_on_reply(struct redis_subscriber *subscriber, const struc
     const char *kind = redis_value_count(reply) == 3 ? redis_value_text(redis_value_at(reply, 0)) : NULL;
     const char *text = kind ? redis_value_text(redis_value_at(reply, 2)) : NULL;
     if (kind && strcmp(kind, "message") == 0 && text) {
-        hooks->message(hooks->ctx, text);
+        hooks->message(hooks->message_ctx, text);
     } else if (kind && strcmp(kind, "subscribe") == 0) {
         atomic_store(&subscriber->is_subscribed, true);
-        hooks->message(hooks->ctx, NULL);
+        hooks->message(hooks->message_ctx, NULL);
     }
 }
 
