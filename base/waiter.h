@@ -14,7 +14,7 @@ bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 /* ---- cancelling ---- */
 
-/* Ends the waits of all threads that were given it. Any thread may call any function but the last two. */
+/* Ends the waits of all threads that were given it. */
 struct cancel {
     pthread_mutex_t mutex; /* of the list */
     _Atomic bool called;   /* written with the mutex held */
@@ -22,7 +22,7 @@ struct cancel {
 };
 
 void cancel_init(struct cancel *cancel);
-/* Ends the waits, for good: a later wait with it ends at once. */
+/* Ends the waits, for good: a later wait with it ends at once. Any thread may call it. */
 void cancel_call(struct cancel *cancel);
 /* Whether cancel_call() was called; false for NULL. */
 bool cancel_called(const struct cancel *cancel);

@@ -26,10 +26,10 @@ struct lock_env {
     /* The backend's reports to the core; any thread may call them.
      * - wake: the waiter `owner` of `key` asks the store again. If no thread waits under that name any more,
      *   the grant that the store gave it is released. With `key` NULL all waiters ask again. Not called
-     * inside a call that the core makes to the backend.
+     *   inside a call that the core makes to the backend.
      * - failed: see lock_env_failed(), which calls it.
-     * - moved: another server is the store from now on, or was in between, so that earlier grants may be
-     * gone: the core verifies every grant soon. A call must report a move before it asks the new server. */
+     * - moved: another server is the store from now on, or was in between. Earlier grants may be gone, so the
+     *   core verifies every grant soon. A call must report a move before it asks the new server. */
     void (*wake)(void *lock, const char *key, const char *owner);
     void (*failed)(void *lock, const char *server, const char *why);
     void (*moved)(void *lock);
