@@ -215,10 +215,6 @@ void redlock_node_close(struct redlock_node *node) {
     free_node(node);
 }
 
-void redlock_node_report(const struct redlock_node *node, const char *why) {
-    redis_connection_report(node->connection, why);
-}
-
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask) {
     int most = ask->round->insists ? ASKS_MAX : ASKS_MAX / 2;
     if (atomic_fetch_add(&node->length, 1) >= most) {

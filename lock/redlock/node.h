@@ -77,9 +77,6 @@ void redlock_node_stop(struct redlock_node *node);
 /* Stops the node, waits for its thread, and frees it. `node` may be NULL. */
 void redlock_node_close(struct redlock_node *node);
 
-/* As redis_connection_report(). */
-void redlock_node_report(const struct redlock_node *node, const char *why);
-
 /* Gives a question to the node, which sends questions in the order in which they were posted. Does not block.
  */
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask);

@@ -54,6 +54,7 @@ struct redlock {
     int call_ms;
     int count, quorum;
     _Atomic uint64_t rounds;
+    struct redis_target targets[REDLOCK_NODES_MAX]; /* the nodes' addresses and accounts */
     struct redlock_node *nodes[REDLOCK_NODES_MAX];
 };
 
@@ -117,13 +118,14 @@ static void redlock_close(void *store) {
 
 static enum lock_status redlock_open(const struct lock_url *url, const struct lock_env *env, void **store,
                                      char *error, size_t error_size) {
-    struct redis_target targets[REDLOCK_NODES_MAX];
-    int count = read_nodes(targets, url->address, error, error_size);
-    if (count == 0)
-        return LOCK_CONFIG;
     struct redlock *redlock = calloc(1, sizeof *redlock);
     if (!redlock)
         return LOCK_NOMEM;
+    redlock->count = read_nodes(redlock->targets, url->address, error, error_size);
+    if (redlock->count == 0) {
+        free(redlock);
+        return LOCK_CONFIG;
+    }
     redlock->env = env;
     redlock->hooks = redis_store_hooks(env);
     redlock->ttl_ms = url->ttl_ms;
@@ -131,11 +133,10 @@ static enum lock_status redlock_open(const struct lock_url *url, const struct lo
     redlock->call_ms = (int)(url->ttl_ms / 20 < LOCK_TIMEOUT_MAX_MS ? url->ttl_ms / 20 : LOCK_TIMEOUT_MAX_MS);
     if (redlock->call_ms < CALL_MIN_MS)
         redlock->call_ms = CALL_MIN_MS;
-    redlock->count = count;
-    redlock->quorum = count / 2 + 1;
-    for (int i = 0; i < count; i++) {
+    redlock->quorum = redlock->count / 2 + 1;
+    for (int i = 0; i < redlock->count; i++) {
         redlock->nodes[i] =
-            redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), &redlock->hooks);
+            redlock_node_open(&redlock->targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), &redlock->hooks);
         if (!redlock->nodes[i]) {
             redlock_close(redlock);
             return LOCK_NOMEM;
@@ -187,7 +188,7 @@ static void report_silent(const struct redlock *redlock, const struct redlock_vo
     snprintf(why, sizeof why, "no answer within %d ms", redlock->call_ms);
     for (int i = 0; i < redlock->count && votes->count[REDLOCK_OPEN] == 0; i++) { /* not decided before */
         if (votes->by_node[i] == REDLOCK_OPEN)
-            redlock_node_report(redlock->nodes[i], why);
+            redis_report(&redlock->hooks, &redlock->targets[i], why);
     }
 }
 

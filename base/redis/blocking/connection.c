@@ -82,10 +82,6 @@ void redis_report_move(const struct redis_hooks *hooks) {
         hooks->moved(hooks->ctx);
 }
 
-void redis_connection_report(const struct redis_connection *connection, const char *why) {
-    redis_report(connection->hooks, &connection->url.servers[0], why);
-}
-
 /* With the mutex held. About the server that was reached, or the one that could not be: a Sentinel, too. */
 static void connection_report(const struct redis_connection *connection, const char *why) {
     redis_report(connection->hooks, &connection->named.master, why);

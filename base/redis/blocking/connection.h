@@ -52,7 +52,7 @@ struct redis_hooks {
     _Atomic uint64_t *requests; /* counts the commands of calls, without those that connect */
 };
 
-/* Call a hook, if there is one; `hooks` may be NULL. */
+/* Call a hook, if there is one; `hooks` may be NULL. A user may report what only it notices. */
 void redis_report(const struct redis_hooks *hooks, const struct redis_target *server, const char *why);
 void redis_report_move(const struct redis_hooks *hooks);
 
@@ -67,9 +67,6 @@ struct redis_connection *redis_connection_open(const struct redis_url *url, int 
                                                const struct redis_hooks *hooks);
 /* No thread may be inside a call. NULL does nothing. */
 void redis_connection_close(struct redis_connection *connection);
-
-/* redis_report() about this server, for failures that only the caller notices. */
-void redis_connection_report(const struct redis_connection *connection, const char *why);
 
 /* Blocks for the timeout at most, which includes connecting: if less than a third of it is left then, the
  * command is not sent. Soon after `cancel` (which may be NULL) is called, a call that was sent is
