@@ -58,16 +58,21 @@ static bool read_master(struct redis_address *address, const struct redis_value 
                               host ? redis_value_length(host) : 0, redis_value_integer(port, 0), asked);
 }
 
+int16_t redis_slots_find(const struct redis_slots *slots, const struct redis_address *address) {
+    for (int i = 0; i < slots->masters; i++) {
+        if (redis_address_is_same(&slots->master[i], address))
+            return (int16_t)i;
+    }
+    return REDIS_SLOT_NOBODY;
+}
+
 /* The number of this master; REDIS_SLOT_NOBODY: there are too many. */
-static int16_t number_of(struct redis_slots *slots, const struct redis_address *address) {
-    int i = 0;
-    while (i < slots->masters && !redis_address_is_same(&slots->master[i], address))
-        i++;
-    if (i == REDIS_MASTERS_MAX)
-        return REDIS_SLOT_NOBODY;
-    if (i == slots->masters)
-        slots->master[slots->masters++] = *address;
-    return (int16_t)i;
+static int16_t find_or_add(struct redis_slots *slots, const struct redis_address *address) {
+    int16_t number = redis_slots_find(slots, address);
+    if (number != REDIS_SLOT_NOBODY || slots->masters == REDIS_MASTERS_MAX)
+        return number;
+    slots->master[slots->masters] = *address;
+    return (int16_t)slots->masters++;
 }
 
 static void read_range(struct redis_slots *slots, const struct redis_value *range, const char *asked) {
@@ -80,7 +85,7 @@ static void read_range(struct redis_slots *slots, const struct redis_value *rang
     int64_t from = redis_value_integer(first, -1), to = redis_value_integer(last, -1);
     if (from < 0 || from > to || to >= REDIS_SLOTS || !read_master(&address, master, asked))
         return;
-    int16_t number = number_of(slots, &address);
+    int16_t number = find_or_add(slots, &address);
     for (int64_t slot = from; slot <= to; slot++)
         slots->of_slot[slot] = number;
 }
@@ -98,4 +103,19 @@ bool redis_slots_read(struct redis_slots *slots, const struct redis_value *reply
         *slots = *read;
     free(read);
     return found;
+}
+
+/* ---- owners ---- */
+
+void redis_owners_set(struct redis_owners *owners, int slot, void *owner) {
+    owners->moves += owners->of_slot[slot] != owner;
+    owners->of_slot[slot] = owner;
+}
+
+void redis_owners_install(struct redis_owners *owners, const struct redis_slots *slots,
+                          void *const masters[]) {
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        int16_t master = slots->of_slot[slot];
+        redis_owners_set(owners, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
+    }
 }

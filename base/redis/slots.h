@@ -39,4 +39,19 @@ struct redis_slots {
  * nobody has a slot by this reply, or memory is out. */
 bool redis_slots_read(struct redis_slots *slots, const struct redis_value *reply, const char *asked);
 
+/* The master at this address; REDIS_SLOT_NOBODY: it is none. */
+int16_t redis_slots_find(const struct redis_slots *slots, const struct redis_address *address);
+
+/* The slots' owners, by the map that was read last and by the redirections since. An owner is a driver's
+ * server; NULL: nobody is known. All 0 at first. */
+struct redis_owners {
+    void *of_slot[REDIS_SLOTS];
+    unsigned moves; /* how often a slot got another owner */
+};
+
+void redis_owners_set(struct redis_owners *owners, int slot, void *owner);
+/* Sets the owners of all slots by a map. `masters` has the driver's server for each of slots->master. */
+void redis_owners_install(struct redis_owners *owners, const struct redis_slots *slots,
+                          void *const masters[]);
+
 #endif

@@ -124,6 +124,23 @@ bool redis_target_is_same(const struct redis_target *a, const struct redis_targe
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
+struct redis_address redis_target_address(const struct redis_target *target) {
+    struct redis_address address = {.port = target->port};
+    snprintf(address.host, sizeof address.host, "%s", target->host);
+    return address;
+}
+
+int redis_target_login(const struct redis_target *target, const char *argv[3]) {
+    int argc = 0;
+    if (!target->user[0] && !target->password[0])
+        return 0;
+    argv[argc++] = "AUTH";
+    if (target->user[0])
+        argv[argc++] = target->user;
+    argv[argc++] = target->password;
+    return argc;
+}
+
 /* ---- several servers ---- */
 
 /* host,host,…. NULL, or what is wrong, perhaps written to `what`. */
@@ -183,6 +200,13 @@ bool redis_url_parse(struct redis_url *url, const char *text, char *error, size_
         return url_refuse(read.kind, error, error_size, wrong);
     *url = read;
     return true;
+}
+
+struct redis_target redis_url_target(const struct redis_url *url, const struct redis_address *address) {
+    struct redis_target target = url->servers[0];
+    snprintf(target.host, sizeof target.host, "%s", address->host);
+    target.port = address->port;
+    return target;
 }
 
 void redis_url_print(const struct redis_url *url, char *out, size_t out_size) {

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/redis/slots.h"
+
 /* One server and the account there. */
 struct redis_target {
     char host[256]; /* the path of the socket where `port` is 0 */
@@ -25,6 +27,12 @@ void redis_target_print(const struct redis_target *target, char *out, size_t out
 /* Whether both are the same server, whatever the account. */
 bool redis_target_is_same(const struct redis_target *a, const struct redis_target *b);
 
+struct redis_address redis_target_address(const struct redis_target *target);
+
+/* The command that logs in there: writes its arguments, and returns how many there are; 0: there is no
+ * account. */
+int redis_target_login(const struct redis_target *target, const char *argv[3]);
+
 enum redis_url_kind { REDIS_URL_ONE, REDIS_URL_SENTINEL, REDIS_URL_CLUSTER };
 
 enum { REDIS_URL_SERVERS_MAX = 16 };
@@ -42,6 +50,9 @@ struct redis_url {
  * redis-cluster://[[user]:password@]host[:6379],…. On failure `url` is untouched and `error` says what is
  * wrong, without the password. */
 bool redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size);
+
+/* The server at this address, with the URL's user, password and database. */
+struct redis_target redis_url_target(const struct redis_url *url, const struct redis_address *address);
 
 /* Writes the URL without user and password. */
 void redis_url_print(const struct redis_url *url, char *out, size_t out_size);

@@ -119,11 +119,36 @@ static void test_too_many(void) {
     CHECK_STR(owner(&slots, REDIS_MASTERS_MAX), "nobody");
 }
 
+/* A map and a redirection each set owners, and only what changes is a move. */
+static void test_owners(void) {
+    enum { SLOT = 7 };
+    static struct redis_slots slots;
+    static struct redis_owners owners;
+    char a, b, c;
+    void *const masters[] = {&a, &b};
+    CHECK(read_slots(&slots, "*2\r\n*3\r\n:0\r\n:9\r\n*2\r\n$1\r\na\r\n:1\r\n"
+                             "*3\r\n:10\r\n:19\r\n*2\r\n$1\r\nb\r\n:2\r\n"));
+    CHECK_INT(redis_slots_find(&slots, &(struct redis_address){"b", 2}), 1);
+    CHECK_INT(redis_slots_find(&slots, &(struct redis_address){"b", 1}), REDIS_SLOT_NOBODY);
+    redis_owners_install(&owners, &slots, masters);
+    CHECK(owners.of_slot[0] == &a && owners.of_slot[19] == &b && !owners.of_slot[20]);
+    CHECK_INT(owners.moves, 20);
+    redis_owners_install(&owners, &slots, masters);
+    redis_owners_set(&owners, SLOT, &a);
+    CHECK_INT(owners.moves, 20);
+    redis_owners_set(&owners, SLOT, &c);
+    CHECK_INT(owners.moves, 21);
+    redis_owners_install(&owners, &slots, masters);
+    CHECK(owners.of_slot[SLOT] == &a);
+    CHECK_INT(owners.moves, 22);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("slots of keys", test_slots);
     harness_run("a map", test_map);
     harness_run("maps that make no sense", test_garbage);
     harness_run("more masters than there is room for", test_too_many);
+    harness_run("owners", test_owners);
     return harness_finish();
 }

@@ -40,6 +40,15 @@ static void test_good_urls(void) {
         CHECK_STR(last->user, cases[i].user);
         CHECK_STR(last->password, cases[i].password);
         CHECK_STR(url.master, cases[i].master);
+        const struct redis_address address = redis_target_address(last);
+        const struct redis_target same = redis_url_target(&url, &address);
+        CHECK(redis_target_is_same(&same, last));
+        CHECK_STR(same.password, cases[i].password);
+        const char *login[3];
+        int argc = redis_target_login(last, login);
+        CHECK_INT(argc, cases[i].user[0] ? 3 : cases[i].password[0] ? 2 : 0);
+        if (argc > 0)
+            CHECK_STR(login[argc - 1], cases[i].password);
         redis_url_print(&url, printed, sizeof printed);
         CHECK_STR(printed, cases[i].printed);
     }

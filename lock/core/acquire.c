@@ -27,10 +27,10 @@ struct request {
     struct lock *lock;
     struct lock_attempt attempt;
     int64_t deadline_ns;
-    struct lock_cancel *cancel;
-    struct lock_waiter waiter; /* in the local queue, then for the store */
-    bool may_be_left;          /* the store may have something of it */
-    bool failed;               /* the store could not be used for the last attempt */
+    struct cancel *cancel;
+    struct waiter waiter; /* in the local queue, then for the store */
+    bool may_be_left;     /* the store may have something of it */
+    bool failed;          /* the store could not be used for the last attempt */
 };
 
 /* `status` is the answer to a release or a withdrawal. */
@@ -76,7 +76,7 @@ static enum lock_status ask_until_granted(struct request *request) {
             failing_since_ns = 0;
             unknown = false;
         } else {
-            if (lock_cancel_called(request->cancel))
+            if (cancel_called(request->cancel))
                 return LOCK_CANCELLED;
             failing_since_ns = failing_since_ns ? failing_since_ns : now_ns;
             unknown = unknown || status == LOCK_UNKNOWN;
@@ -91,16 +91,16 @@ static enum lock_status ask_until_granted(struct request *request) {
             again_ns = request->deadline_ns;
         again_ns = lock_env_machine_ns(&lock->env, again_ns);
         atomic_fetch_add(&lock->metrics.waiting, 1);
-        status = lock_waiter_wait(&request->waiter, again_ns, request->cancel);
+        enum waiter_end end = waiter_wait(&request->waiter, again_ns, request->cancel);
         atomic_fetch_sub(&lock->metrics.waiting, 1);
-        if (status == LOCK_CANCELLED)
-            return status;
+        if (end == WAITER_CANCELLED)
+            return LOCK_CANCELLED;
     }
 }
 
 static struct lock_limit limit_of(const struct request *request) {
     int64_t until_ns = lock_env_machine_ns(&request->lock->env, request->deadline_ns);
-    int64_t least_until_ns = lock_mono_ns() + least_ns;
+    int64_t least_until_ns = clock_now_ns() + least_ns;
     until_ns = until_ns > INT64_MAX - late_ns ? INT64_MAX : until_ns + late_ns;
     return (struct lock_limit){until_ns > least_until_ns ? until_ns : least_until_ns, request->cancel};
 }
@@ -119,7 +119,7 @@ static void release_forgotten(const struct lock *lock, struct lock_attempt *atte
 static bool withdraw(const struct request *request) {
     const struct lock_backend *backend = request->lock->backend;
     const struct lock_grant *grant = &request->attempt.grant;
-    int64_t until_ns = request->attempt.limit.until_ns, now_ns = lock_mono_ns();
+    int64_t until_ns = request->attempt.limit.until_ns, now_ns = clock_now_ns();
     if (now_ns + withdraw_ns < until_ns)
         until_ns = now_ns + withdraw_ns;
     return backend->withdraw && now_ns < until_ns &&
@@ -134,7 +134,7 @@ static enum lock_status give_up(struct request *request, struct lock_pending_rel
     bool cancelled = status == LOCK_CANCELLED;
     bool may_be_left = request->may_be_left && (cancelled || !withdraw(request));
     if (pending && may_be_left && cancelled && !request->failed)
-        lock_maintenance_release_until(lock->maintenance, pending, lock_mono_ns() + cancelled_ns);
+        lock_maintenance_release_until(lock->maintenance, pending, clock_now_ns() + cancelled_ns);
     else
         settle(lock, pending, may_be_left);
     return status == LOCK_UNKNOWN && !may_be_left ? LOCK_UNAVAILABLE : status; /* certainly not granted */
@@ -246,16 +246,16 @@ static enum lock_status acquire_key(struct request *request, const char *key) {
 
 static enum lock_status acquire(struct request *request, const char *key, struct lock_grant *grant) {
     struct lock *lock = request->lock;
-    int64_t since_ns = lock_mono_ns();
+    int64_t since_ns = clock_now_ns();
     enum lock_status status = LOCK_OK;
     lock_env_at_point(&lock->env, "acquire", key);
     if (!key_is_valid(key)) {
         status = LOCK_CONFIG;
     } else if (!(lock->backend->caps & LOCK_IS_REENTRANT) ||
                !lock_local_queue_reenter(lock->queue, key, grant)) {
-        lock_waiter_init(&request->waiter);
+        waiter_init(&request->waiter);
         status = acquire_key(request, key);
-        lock_waiter_destroy(&request->waiter);
+        waiter_destroy(&request->waiter);
         if (status == LOCK_OK)
             *grant = request->attempt.grant;
     }
@@ -264,14 +264,14 @@ static enum lock_status acquire(struct request *request, const char *key, struct
         status = request->attempt.waits ? LOCK_TIMEOUT : LOCK_BUSY;
     atomic_fetch_add(&lock->metrics.by_status[status], 1);
     if (status == LOCK_OK)
-        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(lock_mono_ns() - since_ns));
+        atomic_fetch_add(&lock->metrics.wait_ns, (uint64_t)(clock_now_ns() - since_ns));
     return status;
 }
 
 enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadline_ns,
                               struct lock_cancel *cancel, struct lock_grant *grant) {
     struct request request = {
-        .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = cancel};
+        .lock = lock, .attempt.waits = true, .deadline_ns = deadline_ns, .cancel = lock_cancel_of(cancel)};
     return acquire(&request, key, grant);
 }
 
@@ -300,12 +300,12 @@ static enum lock_status release_in_store(struct lock *lock, const char *key,
     const struct timespec pause = {.tv_nsec = pause_ns};
     if (!lock->store)
         return LOCK_OK;
-    int64_t until_ns = lock_mono_ns() + release_again_ns;
+    int64_t until_ns = clock_now_ns() + release_again_ns;
     enum lock_status status = backend->release(lock->store, key, granted->owner);
     bool repeats = status == LOCK_UNKNOWN;
     if (repeats)
         status = backend->release(lock->store, key, granted->owner);
-    while (repeats && !is_gone(status) && lock_mono_ns() < until_ns) {
+    while (repeats && !is_gone(status) && clock_now_ns() < until_ns) {
         nanosleep(&pause, NULL);
         status = backend->release(lock->store, key, granted->owner);
     }

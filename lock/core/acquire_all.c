@@ -31,7 +31,7 @@ static int64_t last_call_ns(const struct lock *lock, int64_t deadline_ns) {
 }
 
 static bool is_late(int64_t until_ns) {
-    return lock_mono_ns() >= until_ns;
+    return clock_now_ns() >= until_ns;
 }
 
 /* `*later` becomes true once the store has failed, or time is up: then the store is not asked any more. */
@@ -78,7 +78,7 @@ static bool extend_early_grants(const struct many *many) {
     for (size_t i = 0; i < many->count; i++) {
         struct lock_grant *grant = grant_of(many, i);
         int64_t left_ns = lock_remaining_ns(lock, grant);
-        extends = extends && !lock_cancel_called(many->cancel) && !is_late(many->last_call_ns);
+        extends = extends && !cancel_called(lock_cancel_of(many->cancel)) && !is_late(many->last_call_ns);
         if (left_ns < last_ns / 2 && extends) {
             extends = lock_extend(lock, grant) == LOCK_OK;
             left_ns = lock_remaining_ns(lock, grant);
@@ -153,7 +153,7 @@ static bool was_released(const struct lock_grant grants[], size_t i) {
 
 enum lock_status lock_release_all(struct lock *lock, const struct lock_grant grants[], size_t count) {
     enum lock_status first = LOCK_OK;
-    int64_t until_ns = lock_mono_ns() + grace_ns;
+    int64_t until_ns = clock_now_ns() + grace_ns;
     bool later = false;
     for (size_t i = 0; i < count; i++) {
         enum lock_status status =

@@ -19,7 +19,7 @@ struct lock {
     bool renews;        /* the background thread extends grants in time: variant=watchdog, renew=on */
     bool renews_silent; /* also those whose holders report no progress: renew=on */
     _Atomic uint64_t owner_count; /* owner ids that were made */
-    _Atomic uint64_t moves;       /* of the store to another server, see lock_env_moved() */
+    _Atomic uint64_t moves;       /* of the store to another server, see lock_env.moved */
     pthread_mutex_t error_mutex;
     char last_error[LOCK_ERROR_SIZE];     /* "": none yet */
     struct lock_local_queue *queue;       /* NULL: every thread asks the store */
@@ -58,7 +58,7 @@ struct lock_pending_release *lock_pending_release_new(const char *key, const cha
  * It gives up after two times to live, since the store has forgotten the grant by then, but never for a
  * backend with `outlives_deadline`. Does not block; `waiter`, which may be NULL, is woken when it is done. */
 void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
-                              struct lock_waiter *waiter);
+                              struct waiter *waiter);
 /* The same, and blocks until it is done, or CLOCK_MONOTONIC passes `until_ns`. */
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns);

@@ -8,11 +8,11 @@ enum { BUCKETS = 1024, EARLY = 16 };
 /* The queue of one key. It exists as long as the key has a local holder or waiters. */
 struct key_queue {
     LIST_ENTRY(key_queue) next; /* in its bucket */
-    TAILQ_HEAD(key_waiters, lock_waiter) waiters;
-    struct lock_waiter *store_waiter; /* the holder's, until it has its grant */
-    struct lock_grant grant;          /* the holder's; owner "": there is no holder. The deadline is INT64_MAX
-                                         until the store has granted */
-    struct lock_store_grant granted;  /* passes from one holder to the next */
+    TAILQ_HEAD(key_waiters, waiter) waiters;
+    struct waiter *store_waiter;     /* the holder's, until it has its grant */
+    struct lock_grant grant;         /* the holder's; owner "": there is no holder. The deadline is INT64_MAX
+                                        until the store has granted */
+    struct lock_store_grant granted; /* passes from one holder to the next */
     uint64_t thread;
     unsigned reentries;
     bool lost; /* the holder's grant; or, until the holder has one, what the last holder passed on */
@@ -130,10 +130,10 @@ static bool is_lost(const struct lock_local_queue *queue, const struct key_queue
 
 static void wake_first(struct key_queue *each) {
     if (!TAILQ_EMPTY(&each->waiters))
-        lock_waiter_wake(TAILQ_FIRST(&each->waiters));
+        waiter_wake(TAILQ_FIRST(&each->waiters));
 }
 
-static void set_holder(struct key_queue *each, const char *owner, struct lock_waiter *waiter) {
+static void set_holder(struct key_queue *each, const char *owner, struct waiter *waiter) {
     memcpy(each->grant.owner, owner, sizeof each->grant.owner);
     each->grant.deadline_ns = INT64_MAX;
     each->thread = this_thread();
@@ -160,24 +160,23 @@ static struct lock_store_grant take_granted(struct key_queue *each) {
 /* Waits until `waiter` is the first and the key has no holder, or its holder's deadline has passed. Called,
  * and returns, with the mutex held. `each` exists as long as its waiter is in it. */
 static enum lock_status wait_until_free(struct lock_local_queue *queue, struct key_queue *each,
-                                        struct lock_waiter *waiter, int64_t deadline_ns,
-                                        struct lock_cancel *cancel) {
-    enum lock_status status = LOCK_OK;
+                                        struct waiter *waiter, int64_t deadline_ns, struct cancel *cancel) {
+    enum waiter_end end = WAITER_WOKEN;
     while (TAILQ_FIRST(&each->waiters) != waiter || !is_free(queue, each)) {
-        if (status == LOCK_CANCELLED || now_ns(queue) >= deadline_ns)
-            return status == LOCK_CANCELLED ? status : LOCK_TIMEOUT;
+        if (end == WAITER_CANCELLED || now_ns(queue) >= deadline_ns)
+            return end == WAITER_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
         bool next = TAILQ_FIRST(&each->waiters) == waiter && each->grant.deadline_ns < deadline_ns;
         int64_t until_ns = lock_env_machine_ns(queue->env, next ? each->grant.deadline_ns : deadline_ns);
         pthread_mutex_unlock(&queue->mutex);
-        status = lock_waiter_wait(waiter, until_ns, cancel);
+        end = waiter_wait(waiter, until_ns, cancel);
         pthread_mutex_lock(&queue->mutex);
     }
     return LOCK_OK;
 }
 
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                        int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_waiter *waiter, struct lock_store_grant *granted) {
+                                        int64_t deadline_ns, struct cancel *cancel, struct waiter *waiter,
+                                        struct lock_store_grant *granted) {
     enum lock_status status = LOCK_NOMEM;
     pthread_mutex_lock(&queue->mutex);
     struct key_queue *each = find_or_add(queue, key);
@@ -290,7 +289,7 @@ bool lock_local_queue_wake(struct lock_local_queue *queue, const char *key, cons
     struct key_queue *each = find(queue, key);
     bool is_holder = each && strcmp(each->grant.owner, owner) == 0;
     if (is_holder && each->store_waiter)
-        lock_waiter_wake(each->store_waiter);
+        waiter_wake(each->store_waiter);
     bool known = is_holder || (each && strcmp(each->granted.owner, owner) == 0);
     pthread_mutex_unlock(&queue->mutex);
     return known;
@@ -301,7 +300,7 @@ void lock_local_queue_wake_all(struct lock_local_queue *queue) {
     for (int i = 0; i < BUCKETS; i++) {
         for (struct key_queue *each = LIST_FIRST(&queue->buckets[i]); each; each = LIST_NEXT(each, next)) {
             if (each->store_waiter)
-                lock_waiter_wake(each->store_waiter);
+                waiter_wake(each->store_waiter);
         }
     }
     pthread_mutex_unlock(&queue->mutex);

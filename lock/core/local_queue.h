@@ -16,7 +16,7 @@
  * Freed by free(). */
 struct lock_pending_release {
     STAILQ_ENTRY(lock_pending_release) next;
-    struct lock_waiter *waiter; /* woken when it is done; NULL: no thread waits for it */
+    struct waiter *waiter; /* woken when it is done; NULL: no thread waits for it */
     int64_t until_ns;
     char owner[LOCK_OWNER_SIZE];
     char key[LOCK_KEY_MAX + 1];
@@ -53,8 +53,8 @@ void lock_local_queue_free(struct lock_local_queue *queue);
  * lock_local_queue_end(): until then lock_local_queue_wake() and lock_local_queue_wake_all() wake it, since
  * its thread may wait for the store. */
 enum lock_status lock_local_queue_enter(struct lock_local_queue *queue, const char *key, const char *owner,
-                                        int64_t deadline_ns, struct lock_cancel *cancel,
-                                        struct lock_waiter *waiter, struct lock_store_grant *granted);
+                                        int64_t deadline_ns, struct cancel *cancel, struct waiter *waiter,
+                                        struct lock_store_grant *granted);
 /* The local holder has `grant` now, a part of `granted`, which the queue keeps. False: the last holder had
  * passed on `granted`, and it was lost meanwhile; the local holder has nothing. */
 bool lock_local_queue_set_grant(struct lock_local_queue *queue, const struct lock_grant *grant,

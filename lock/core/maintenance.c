@@ -156,7 +156,7 @@ static struct lock_pending_release *take_first(struct lock_maintenance *maintena
 static bool try_release(struct lock_maintenance *maintenance, const struct lock_pending_release *pending) {
     const struct lock *lock = maintenance->lock;
     int64_t timeout_ms = lock_env_timeout_ms(lock->ttl_ns / 1000000, 8);
-    int64_t until_ns = lock_mono_ns() + timeout_ms * 1000000;
+    int64_t until_ns = clock_now_ns() + timeout_ms * 1000000;
     enum lock_status status = lock->backend->withdraw(lock->store, pending->key, pending->owner, until_ns);
     return status == LOCK_OK || status == LOCK_NOT_OWNER || now_ns(maintenance) >= pending->until_ns;
 }
@@ -178,7 +178,7 @@ static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns)
         }
         atomic_fetch_sub(&maintenance->pending_count, 1);
         if (pending->waiter)
-            lock_waiter_wake(pending->waiter);
+            waiter_wake(pending->waiter);
         free(pending);
     }
     return true;
@@ -190,7 +190,7 @@ static bool release_some(struct lock_maintenance *maintenance, int64_t until_ns)
 static void sleep_until(struct lock_maintenance *maintenance, int64_t until_ns) {
     int64_t machine_ns = lock_env_machine_ns(&maintenance->lock->env, until_ns);
     while (!maintenance->woken && !maintenance->stop &&
-           lock_wait_until(&maintenance->cond, &maintenance->mutex, machine_ns))
+           cond_wait_until(&maintenance->cond, &maintenance->mutex, machine_ns))
         ;
     maintenance->woken = false;
 }
@@ -253,7 +253,7 @@ static void *maintenance_run_clock(void *arg) {
         if (scan.next_ns < maintenance->clock_ns)
             atomic_store(&maintenance->clock_ns, scan.next_ns);
         while (!maintenance->stop && now_ns(maintenance) < maintenance->clock_ns)
-            lock_wait_until(&maintenance->clock_cond, &maintenance->mutex,
+            cond_wait_until(&maintenance->clock_cond, &maintenance->mutex,
                             lock_env_machine_ns(&lock->env, maintenance->clock_ns));
     }
     pthread_mutex_unlock(&maintenance->mutex);
@@ -285,10 +285,9 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     pthread_cond_init(&maintenance->clock_cond, NULL);
     atomic_store(&maintenance->clock_ns, INT64_MAX);
     if (lock->renews)
-        maintenance->has_clock =
-            lock_env_start_thread(&maintenance->clock, maintenance_run_clock, maintenance);
+        maintenance->has_clock = thread_start(&maintenance->clock, maintenance_run_clock, maintenance);
     if (maintenance->has_clock == lock->renews &&
-        lock_env_start_thread(&maintenance->thread, maintenance_run, maintenance))
+        thread_start(&maintenance->thread, maintenance_run, maintenance))
         return maintenance;
     stop_clock(maintenance);
     lock_maintenance_free(maintenance);
@@ -348,7 +347,7 @@ void lock_maintenance_doubt(struct lock_maintenance *maintenance) {
 }
 
 void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_pending_release *pending,
-                              struct lock_waiter *waiter) {
+                              struct waiter *waiter) {
     const struct lock *lock = maintenance->lock;
     pending->until_ns = lock->backend->outlives_deadline ? INT64_MAX : now_ns(maintenance) + 2 * lock->ttl_ns;
     pending->waiter = waiter;
@@ -361,15 +360,15 @@ void lock_maintenance_release(struct lock_maintenance *maintenance, struct lock_
 
 void lock_maintenance_release_until(struct lock_maintenance *maintenance,
                                     struct lock_pending_release *pending, int64_t until_ns) {
-    struct lock_waiter waiter;
-    lock_waiter_init(&waiter);
+    struct waiter waiter;
+    waiter_init(&waiter);
     lock_maintenance_release(maintenance, pending, &waiter);
-    bool is_done = lock_waiter_wait(&waiter, until_ns, NULL) == LOCK_OK;
+    bool is_done = waiter_wait(&waiter, until_ns, NULL) == WAITER_WOKEN;
     pthread_mutex_lock(&maintenance->mutex);
     if (!is_done && !waiter.woken) /* otherwise `pending` is freed */
         pending->waiter = NULL;
     pthread_mutex_unlock(&maintenance->mutex);
-    lock_waiter_destroy(&waiter);
+    waiter_destroy(&waiter);
 }
 
 bool lock_maintenance_is_full(const struct lock_maintenance *maintenance) {

@@ -1,13 +1,12 @@
-/* What a lock needs of the machine, for the core and for backends: clocks, random numbers, threads, waiting
- * and cancelling; and how a backend reports to the core. Not for users. */
+/* What the core and the backends share: the lock's clock and random numbers, how long a call may wait for its
+ * store, and how a backend reports to the core. Not for users. */
 #ifndef LOCK_CORE_RUNTIME_H
 #define LOCK_CORE_RUNTIME_H
 
 #include <pthread.h>
-#include <semaphore.h>
-#include <sys/queue.h>
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "lock/lock.h"
 
 /* ---- the environment of a lock ---- */
@@ -27,8 +26,10 @@ struct lock_env {
     /* The backend's reports to the core; any thread may call them.
      * - wake: the waiter `owner` of `key` asks the store again. If no thread waits under that name any more,
      *   the grant that the store gave it is released. With `key` NULL all waiters ask again. Not called
-     * inside a call that the core makes to the backend.
-     * - failed, moved: see lock_env_failed() and lock_env_moved(), which call them. */
+     *   inside a call that the core makes to the backend.
+     * - failed: see lock_env_failed(), which calls it.
+     * - moved: another server is the store from now on, or was in between. Earlier grants may be gone, so the
+     *   core verifies every grant soon. A call must report a move before it asks the new server. */
     void (*wake)(void *lock, const char *key, const char *owner);
     void (*failed)(void *lock, const char *server, const char *why);
     void (*moved)(void *lock);
@@ -39,74 +40,40 @@ struct lock_env {
 /* Sets what comes from `config`, and a random session. The caller sets the reports. */
 void lock_env_init(struct lock_env *env, const struct lock_config *config);
 
-/* CLOCK_MONOTONIC, the clock that threads sleep by. */
-static inline int64_t lock_mono_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
-/* The lock's own clock, which deadlines of grants are read on. */
+/* The lock's own clock, for deadlines of grants. Threads sleep by CLOCK_MONOTONIC (clock_now_ns()). */
 int64_t lock_env_now_ns(const struct lock_env *env);
 /* Converts a time of the lock's own clock to CLOCK_MONOTONIC. */
 int64_t lock_env_machine_ns(const struct lock_env *env, int64_t until_ns);
 /* 0 to `below` - 1. */
 uint64_t lock_env_random(const struct lock_env *env, uint64_t below);
 void lock_env_at_point(const struct lock_env *env, const char *point, const char *key);
-/* Starts a thread that takes no signals: those are for the program's own threads. */
-bool lock_env_start_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
 /* How long a call to the store may take: this fraction of the time to live, but at least 50 ms (or a third of
  * the time to live if that is less), and at most LOCK_TIMEOUT_MAX_MS. */
 int lock_env_timeout_ms(int64_t ttl_ms, int64_t divisor);
 
-/* Sets what lock_last_error() returns: "SERVER: WHY". `why` never contains a password. Does nothing if `env`
- * is NULL. */
+/* Sets what lock_last_error() returns: "SERVER: WHY". `why` never contains a password. */
 void lock_env_failed(const struct lock_env *env, const char *server, const char *why);
-/* Another server is the store from now on, or was in between, so that earlier grants may be gone: the core
- * verifies every grant soon. A call must report a move before it asks the new server. Does nothing if `env`
- * is NULL. */
-void lock_env_moved(const struct lock_env *env);
-/* Every backend counts here what it sends to its store (lock_metrics.requests). Does nothing if `env` is
- * NULL.
- */
+/* Every backend counts here what it sends to its store (lock_metrics.requests). */
 void lock_env_count_requests(const struct lock_env *env, int count);
 
 /* ---- waiting ---- */
 
-/* One waiting thread; lives on its stack. It has a semaphore and no condition variable: a thread that is
- * woken does not run into the mutex of the thread that wakes it. */
-struct lock_waiter {
-    sem_t sem;
-    _Atomic bool woken, cancelled;
-    _Atomic int posts;                      /* of the semaphore, including those that are about to be made */
-    int taken;                              /* how many of them the thread has taken */
-    TAILQ_ENTRY(lock_waiter) queued;        /* with the others that wait for one key (local_queue.c) */
-    LIST_ENTRY(lock_waiter) cancelled_with; /* the others that one lock_cancel() ends */
+/* What lock.h gives to users. */
+struct lock_cancel {
+    struct cancel cancel;
 };
 
-void lock_waiter_init(struct lock_waiter *waiter);
-/* Waits for lock_waiter_wake() and lock_cancel() calls that still use `waiter`. */
-void lock_waiter_destroy(struct lock_waiter *waiter);
-
-/* Any thread may call it, also before the wait begins. */
-void lock_waiter_wake(struct lock_waiter *waiter);
-
-/* Blocks until woken (LOCK_OK, and the waiter can be woken anew), until CLOCK_MONOTONIC passes `until_ns`
- * (LOCK_TIMEOUT), or until `cancel`, which may be NULL, is called (LOCK_CANCELLED). */
-enum lock_status lock_waiter_wait(struct lock_waiter *waiter, int64_t until_ns, struct lock_cancel *cancel);
-
-/* Whether lock_cancel() was called; false for NULL. */
-bool lock_cancel_called(const struct lock_cancel *cancel);
-/* For a thread that waits for something else: until when it may wait before it must check `cancel` again. */
-int64_t lock_cancel_poll_ns(const struct lock_cancel *cancel, int64_t now_ns, int64_t until_ns);
-
-/* Waits on a condition. False: CLOCK_MONOTONIC has passed `until_ns`. */
-bool lock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until_ns);
+/* NULL for NULL. */
+static inline struct cancel *lock_cancel_of(struct lock_cancel *cancel) {
+    return cancel ? &cancel->cancel : NULL;
+}
 
 /* How long a call may wait for its store: until this time of CLOCK_MONOTONIC, or until soon after `cancel`
  * (which may be NULL) is called. A backend that cannot abandon a call in flight ends it within
  * lock_env_timeout_ms(). */
 struct lock_limit {
     int64_t until_ns;
-    struct lock_cancel *cancel;
+    struct cancel *cancel;
 };
 
 bool lock_limit_is_over(const struct lock_limit *limit);

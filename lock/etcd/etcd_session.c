@@ -100,19 +100,18 @@ void etcd_session_close(void *store) {
 
 struct etcd_call etcd_session_call(const struct etcd_session *session) {
     lock_env_count_requests(session->env, 1);
-    return (struct etcd_call){.deadline_ns = lock_mono_ns() + session->timeout_ns};
+    return (struct etcd_call){.deadline_ns = clock_now_ns() + session->timeout_ns};
 }
 
 bool etcd_session_may_call(const struct etcd_session *session, const struct lock_limit *limit) {
-    return !lock_cancel_called(limit->cancel) &&
-           lock_mono_ns() + session->timeout_ns / LEAST < limit->until_ns;
+    return !cancel_called(limit->cancel) && clock_now_ns() + session->timeout_ns / LEAST < limit->until_ns;
 }
 
 bool etcd_session_gives_up(void *ctx) {
     struct etcd_call_limit *call_limit = ctx;
-    if (!lock_cancel_called(call_limit->limit.cancel))
+    if (!cancel_called(call_limit->limit.cancel))
         return false;
-    int64_t now_ns = lock_mono_ns();
+    int64_t now_ns = clock_now_ns();
     if (!call_limit->cancelled_ns)
         call_limit->cancelled_ns = now_ns;
     return now_ns - call_limit->cancelled_ns >= etcd_session_grace_ns;
@@ -129,7 +128,7 @@ struct etcd_call etcd_session_call_within(const struct etcd_session *session,
 }
 
 struct lock_limit etcd_session_limit(const struct etcd_session *session) {
-    return (struct lock_limit){.until_ns = lock_mono_ns() + session->timeout_ns};
+    return (struct lock_limit){.until_ns = clock_now_ns() + session->timeout_ns};
 }
 
 enum lock_status etcd_session_status(enum etcd_status status) {
@@ -188,7 +187,7 @@ static enum etcd_status session_new_lease(struct etcd_session *session, const st
     struct etcd_call call = etcd_session_call_within(session, &call_limit);
     struct etcd_epoch epoch = {.version = 0};
     struct etcd_keep *keep, *old = session->keep;
-    int64_t granted_ns = lock_mono_ns(), ttl_s;
+    int64_t granted_ns = clock_now_ns(), ttl_s;
     bool written = false;
     call.idempotent = true;
     enum etcd_status status =
@@ -298,7 +297,7 @@ enum lock_status etcd_session_set_deadline(struct etcd_session *session, int64_t
         session->keep && session->epoch.lease == lease ? etcd_keep_deadline_ns(session->keep) : 0;
     pthread_mutex_unlock(&session->mutex);
     int64_t ttl_ns = session->ttl_ms * 1000000, until_ns = sent_ns + ttl_ns;
-    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - lock_mono_ns();
+    int64_t left_ns = lease_ns - MARGIN_S * 1000000000L - ttl_ns / DRIFT - clock_now_ns();
     if (left_ns <= 0)
         return LOCK_UNKNOWN;
     int64_t lease_until_ns = lock_env_now_ns(session->env) + left_ns;

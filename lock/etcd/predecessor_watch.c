@@ -87,7 +87,7 @@ static bool watched_is_predecessor(const struct watched *watched, const struct e
 /* Removes the watches that were unused for UNUSED_S, and returns them. It looks for them every SWEEP_MS and
  * not on each call, since there may be thousands. */
 static struct watched *watches_take_unused(struct etcd_watches *watches) {
-    int64_t now_ns = lock_mono_ns(), until_ns = now_ns - UNUSED_S * 1000000000L;
+    int64_t now_ns = clock_now_ns(), until_ns = now_ns - UNUSED_S * 1000000000L;
     struct watched *unused = NULL;
     if (now_ns < watches->sweep_ns)
         return NULL;
@@ -203,7 +203,7 @@ void etcd_watches_drop(struct etcd_watches *watches, const char *name, const cha
     struct watched *watched = *watches_find(watches, name);
     if (watched && strcmp(watched->owner, owner) == 0) {
         watched->owner[0] = '\0';
-        watched->unused_ns = lock_mono_ns();
+        watched->unused_ns = clock_now_ns();
     }
     struct watched *unused = watches_take_unused(watches);
     pthread_mutex_unlock(&watches->mutex);

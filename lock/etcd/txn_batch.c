@@ -31,7 +31,7 @@ struct item {
     void (*read)(void *ctx, const struct etcd_reply *reply);
     void *ctx;
     struct lock_limit limit;
-    struct lock_waiter waiter;
+    struct waiter waiter;
     enum state state; /* this and `status`: with the mutex held */
     enum etcd_status status;
 };
@@ -106,7 +106,7 @@ static bool item_leave(struct etcd_batch *batch, struct item *item, int64_t *unt
         *item->seat = NULL;
     if (left)
         item->status = item->state == SENT ? ETCD_UNKNOWN : ETCD_UNAVAILABLE;
-    *until_ns = item->state == TAKEN ? lock_mono_ns() + read_ns : INT64_MAX;
+    *until_ns = item->state == TAKEN ? clock_now_ns() + read_ns : INT64_MAX;
     return left;
 }
 
@@ -114,7 +114,7 @@ static bool item_leave(struct etcd_batch *batch, struct item *item, int64_t *unt
 
 static void item_wake(struct item *item) {
     if (item)
-        lock_waiter_wake(&item->waiter);
+        waiter_wake(&item->waiter);
 }
 
 /* libetcd has read the request: the threads need not stay for that any more. */
@@ -211,13 +211,13 @@ static bool batch_send_many(struct flight *flight) {
 
 /* Waits until the item is done, its thread leaves (false), or its thread must lead (true). */
 static bool item_wait(struct etcd_batch *batch, struct item *item) {
-    struct lock_cancel *cancel = item->limit.cancel;
+    struct cancel *cancel = item->limit.cancel;
     int64_t until_ns = item->limit.until_ns;
-    enum lock_status status;
-    while ((status = lock_waiter_wait(&item->waiter, until_ns, cancel)) != LOCK_OK) {
-        int64_t soon_ns = lock_mono_ns() + etcd_session_grace_ns;
+    enum waiter_end end;
+    while ((end = waiter_wait(&item->waiter, until_ns, cancel)) != WAITER_WOKEN) {
+        int64_t soon_ns = clock_now_ns() + etcd_session_grace_ns;
         pthread_mutex_lock(&batch->mutex);
-        bool waits = status == LOCK_CANCELLED && item->state != QUEUED;
+        bool waits = end == WAITER_CANCELLED && item->state != QUEUED;
         bool left = !waits && item_leave(batch, item, &until_ns);
         pthread_mutex_unlock(&batch->mutex);
         if (left)
@@ -239,11 +239,11 @@ enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *
     pthread_mutex_lock(&batch->mutex);
     const bool queues = batch->leaders == FLIGHTS_MAX;
     if (queues) {
-        lock_waiter_init(&item.waiter);
+        waiter_init(&item.waiter);
         TAILQ_INSERT_TAIL(&batch->queue, &item, queued);
         pthread_mutex_unlock(&batch->mutex);
         if (!item_wait(batch, &item)) {
-            lock_waiter_destroy(&item.waiter);
+            waiter_destroy(&item.waiter);
             return item.status;
         }
         pthread_mutex_lock(&batch->mutex);
@@ -271,6 +271,6 @@ enum etcd_status etcd_batch_do(struct etcd_batch *batch, const struct etcd_txn *
     for (size_t i = 1; i < flight.count; i++) /* those that went alone are NULL here */
         item_wake(flight.items[i]);
     if (queues)
-        lock_waiter_destroy(&item.waiter);
+        waiter_destroy(&item.waiter);
     return item.status;
 }

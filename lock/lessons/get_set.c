@@ -14,7 +14,7 @@
  * Point: "between GET and SET". */
 #include <string.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attempt) {
     struct redis_store *store = opened;
@@ -24,15 +24,15 @@ static enum lock_status get_set_attempt(void *opened, struct lock_attempt *attem
     redis_store_key(name, grant->key, "");
     const char *get[] = {"GET", name}, *set[] = {"SET", name, grant->owner, "PX", store->ttl_text};
     struct redis_answer answer;
-    enum lock_status status = redis_store_call(store, &answer, 2, get, NULL);
+    enum lock_status status = redis_store_call(store, &answer, 2, get);
     if (status != LOCK_OK)
         return status;
     /* The owner's own value, from a SET whose reply was lost, counts as no holder. */
-    if (answer.type != REDIS_ANSWER_NIL && strcmp(answer.text, grant->owner) != 0)
+    if (answer.type != REDIS_NIL && strcmp(answer.text, grant->owner) != 0)
         return redis_store_busy(store, attempt);
     lock_env_at_point(env, "between GET and SET", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
-    status = redis_store_call(store, &answer, 5, set, NULL);
+    status = redis_store_call(store, &answer, 5, set);
     if (status == LOCK_OK)
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
     return status;

@@ -16,7 +16,7 @@
  * Point: "after SETNX". */
 #include <string.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *attempt) {
     struct redis_store *store = opened;
@@ -27,10 +27,10 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
     const char *setnx[] = {"SETNX", name, grant->owner}, *get[] = {"GET", name};
     const char *pexpire[] = {"PEXPIRE", name, store->ttl_text};
     struct redis_answer answer;
-    enum lock_status status = redis_store_call(store, &answer, 3, setnx, NULL);
+    enum lock_status status = redis_store_call(store, &answer, 3, setnx);
     if (status == LOCK_OK && answer.integer == 0) {
         /* The value may be the owner's own, from a call whose reply was lost. */
-        status = redis_store_call(store, &answer, 2, get, NULL);
+        status = redis_store_call(store, &answer, 2, get);
         if (status == LOCK_OK && strcmp(answer.text, grant->owner) != 0)
             return redis_store_busy(store, attempt);
     }
@@ -38,7 +38,7 @@ static enum lock_status setnx_expire_attempt(void *opened, struct lock_attempt *
         return status;
     lock_env_at_point(env, "after SETNX", grant->key);
     int64_t sent_ns = lock_env_now_ns(env);
-    status = redis_store_call(store, &answer, 3, pexpire, NULL);
+    status = redis_store_call(store, &answer, 3, pexpire);
     if (status == LOCK_OK)
         grant->deadline_ns = redis_store_deadline_ns(sent_ns, store->ttl_ms);
     return status;

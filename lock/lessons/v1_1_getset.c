@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 /* Sets the end of the grant, counted from now. The end serves as the owner. */
 static void set_end(const struct redis_store *store, struct lock_grant *grant) {
@@ -46,17 +46,17 @@ static enum lock_status getset_attempt(void *opened, struct lock_attempt *attemp
     const char *getset[] = {"GETSET", name, grant->owner};
     struct redis_answer end, was;
     set_end(store, grant);
-    enum lock_status status = redis_store_call(store, &was, 3, setnx, NULL);
+    enum lock_status status = redis_store_call(store, &was, 3, setnx);
     if (status != LOCK_OK || was.integer == 1)
         return status;
-    status = redis_store_call(store, &end, 2, get, NULL);
+    status = redis_store_call(store, &end, 2, get);
     if (status != LOCK_OK)
         return status;
-    if (end.type == REDIS_ANSWER_NIL || lock_env_now_ns(env) / 1000000 < strtoll(end.text, NULL, 10))
+    if (end.type == REDIS_NIL || lock_env_now_ns(env) / 1000000 < strtoll(end.text, NULL, 10))
         return redis_store_busy(store, attempt);
     lock_env_at_point(env, "between GET and GETSET", grant->key);
     set_end(store, grant);
-    status = redis_store_call(store, &was, 3, getset, NULL);
+    status = redis_store_call(store, &was, 3, getset);
     if (status == LOCK_OK && strcmp(was.text, end.text) != 0)
         return redis_store_busy(store, attempt); /* lost; and it has replaced the winner's time */
     return status;

@@ -15,7 +15,7 @@
  * fixes that (lock.h).
  *
  * Point: "before DEL". */
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 static enum lock_status set_del_attempt(void *store, struct lock_attempt *attempt) {
     return redis_store_set_nx(store, attempt, attempt->grant.owner);
@@ -30,7 +30,7 @@ static enum lock_status set_del_release(void *opened, const char *key, const cha
     const char *del[] = {"DEL", name};
     struct redis_answer answer;
     lock_env_at_point(store->env, "before DEL", key);
-    enum lock_status status = redis_store_call(store, &answer, 2, del, NULL);
+    enum lock_status status = redis_store_call(store, &answer, 2, del);
     return status == LOCK_OK && answer.integer == 0 ? LOCK_NOT_OWNER : status; /* there was no holder */
 }
 

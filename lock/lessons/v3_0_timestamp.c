@@ -17,7 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 static enum lock_status timestamp_attempt(void *opened, struct lock_attempt *attempt) {
     struct redis_store *store = opened;

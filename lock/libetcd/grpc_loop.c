@@ -3,11 +3,12 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
+
+#include "base/waiter.h"
 
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *tag);
@@ -88,11 +89,7 @@ void etcd_loop_add(struct etcd_loop *loop, struct etcd_ticker *ticker) {
 }
 
 bool etcd_loop_start(struct etcd_loop *loop) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    loop->started = pthread_create(&loop->thread, NULL, loop_run, loop) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    loop->started = thread_start(&loop->thread, loop_run, loop);
     return loop->started;
 }
 

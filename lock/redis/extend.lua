@@ -1,4 +1,5 @@
--- Does the value begin with this owner? Then 1, and the key lives for another ttl_ms at least; 0: as long as before.
+-- Returns 1 if the value begins with this owner, otherwise 0. If so, the key lives for another ttl_ms at least; with
+-- ttl_ms 0 it expires when it did before.
 local value = redis.call('GET', KEYS[1])
 if not value or string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
 local ttl_ms = tonumber(ARGV[2])

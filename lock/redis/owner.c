@@ -21,17 +21,18 @@
  * last report it is renewed no more, and after the fourth the lock is free. */
 #include <stdio.h>
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
-/* RETRY: in case a wake-up is lost. Without a subscription there are no wake-ups. */
+/* A waiter asks again after RETRY_MS, in case a wake-up is lost; sooner without a subscription, since then
+ * there are no wake-ups. */
 enum { OWNER_FENCES = 16, RETRY_MS = 1000, UNSUBSCRIBED_RETRY_MS = 20 };
 
-/* The list expires if no waiter has asked for so long. */
+/* The list of waiters expires if none has asked for so long. */
 #define LIST_MS "10000"
 
 /* Runs owner.lua; `list_ms` may be NULL. */
-static enum lock_status run_owner(struct redis_store *store, const char *key, const char *releasing,
-                                  const char *acquiring, const char *list_ms, struct lock_cancel *cancel,
+static enum lock_status owner_run(struct redis_store *store, const char *key, const char *releasing,
+                                  const char *acquiring, const char *list_ms, struct cancel *cancel,
                                   struct redis_answer *answer) {
     char lock[REDIS_KEY_SIZE], fence[REDIS_KEY_SIZE], list[REDIS_KEY_SIZE];
     redis_store_key(lock, key, "");
@@ -40,7 +41,7 @@ static enum lock_status run_owner(struct redis_store *store, const char *key, co
     const char *argv[] = {NULL, NULL, "3", lock, fence, list, releasing, acquiring, store->ttl_text, list_ms};
     enum lock_status status =
         redis_store_run(store, &redis_script_owner, answer, list_ms ? 10 : 9, argv, cancel);
-    if (status == LOCK_OK && answer->type != REDIS_ANSWER_INTEGER)
+    if (status == LOCK_OK && answer->type != REDIS_INTEGER)
         return LOCK_UNAVAILABLE; /* not a Redis */
     return status;
 }
@@ -51,7 +52,7 @@ static enum lock_status owner_attempt(void *opened, struct lock_attempt *attempt
     bool queues = attempt->waits && redis_store_is_subscribed(store, grant->key, false);
     int64_t sent_ns = lock_env_now_ns(store->env);
     struct redis_answer answer;
-    enum lock_status status = run_owner(store, grant->key, attempt->releasing, grant->owner,
+    enum lock_status status = owner_run(store, grant->key, attempt->releasing, grant->owner,
                                         queues ? LIST_MS : NULL, attempt->limit.cancel, &answer);
     attempt->nothing_left = status == LOCK_UNAVAILABLE;
     if (status != LOCK_OK)
@@ -65,27 +66,27 @@ static enum lock_status owner_attempt(void *opened, struct lock_attempt *attempt
     if (attempt->waits && !queues)
         redis_store_is_subscribed(store, grant->key, true);
     int64_t retry_ms = queues ? RETRY_MS : UNSUBSCRIBED_RETRY_MS;
-    int64_t left_ms = -answer.integer; /* and one more */
+    int64_t left_ms = -answer.integer; /* one more than the holder has left */
     if (left_ms < retry_ms)
         retry_ms = left_ms;
     attempt->retry_ns = lock_env_now_ns(store->env) + retry_ms * 1000000;
     return LOCK_BUSY;
 }
 
-static enum lock_status release_by(struct redis_store *store, const char *key, const char *owner,
-                                   const char *list_ms) {
+static enum lock_status owner_release_by(struct redis_store *store, const char *key, const char *owner,
+                                         const char *list_ms) {
     struct redis_answer answer;
-    enum lock_status status = run_owner(store, key, owner, "", list_ms, NULL, &answer);
+    enum lock_status status = owner_run(store, key, owner, "", list_ms, NULL, &answer);
     return status == LOCK_OK && answer.integer != 1 ? LOCK_NOT_OWNER : status;
 }
 
 static enum lock_status owner_release(void *store, const char *key, const char *owner) {
-    return release_by(store, key, owner, NULL);
+    return owner_release_by(store, key, owner, NULL);
 }
 
 static enum lock_status owner_withdraw(void *store, const char *key, const char *owner, int64_t until_ns) {
     (void)until_ns;
-    return release_by(store, key, owner, "-1");
+    return owner_release_by(store, key, owner, "-1");
 }
 
 static void owner_check(void *opened, struct lock_check *check, size_t count) {
@@ -94,8 +95,8 @@ static void owner_check(void *opened, struct lock_check *check, size_t count) {
     char name[REDIS_KEY_SIZE];
     (void)count;
     redis_store_key(name, check->grant.key, "");
-    /* A server that has become the master does not know of what the one before it was asked at last: there
-     * the grant is made to last as long as its holder believes. */
+    /* A server that was promoted may lack the last extension: it keeps the grant for as long as the holder
+     * believes in it. */
     int64_t sent_ns = lock_env_now_ns(store->env),
             left_ms = (check->grant.deadline_ns - sent_ns) / 1000000 + 1;
     char left_text[REDIS_NUMBER_SIZE];
@@ -114,7 +115,7 @@ enum {
         LOCK_CAN_FENCE | LOCK_CAN_EXTEND | LOCK_IS_FAIR | LOCK_CAN_WAKE | LOCK_IS_SHARED | LOCK_IS_SAFE
 };
 
-/* The variants, for each kind of store. */
+/* The two variants, for each kind of URL. */
 #define OWNER_FUNCTIONS                                                                                      \
     .queues_locally = true, .attempt_releases = true, .fences_per_grant = OWNER_FENCES,                      \
     .open = redis_store_open, .close = redis_store_close, .attempt = owner_attempt,                          \

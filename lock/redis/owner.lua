@@ -1,9 +1,9 @@
 -- One call releases a lock, passes it on to the process that waits longest, or acquires it.
 -- KEYS  the lock, its fence, its list of waiting owners
 -- ARGV  releasing: an owner, or ''; acquiring: an owner, or ''; ttl_ms; list_ms, optional:
---       'acquiring' waits in the list, which is kept for so long; '-1': 'releasing' leaves the list
--- Returns, if 'acquiring' has the lock now, the last of the grant's fences; if not, -1 less the ms that its
---       holder has left. Without 'acquiring': 1 if 'releasing' had the lock, otherwise 0
+--       'acquiring' waits in the list, which expires after list_ms; '-1': 'releasing' leaves the list
+-- Returns the last of the grant's fences if 'acquiring' has the lock now; otherwise -1 - N, where N is the ms that
+--       the holder has left. Without 'acquiring': 1 if 'releasing' had the lock, otherwise 0
 local FENCES = 16 -- of a grant: OWNER_FENCES
 local lock, fence, list = KEYS[1], KEYS[2], KEYS[3]
 local releasing, acquiring, ttl_ms, list_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -36,7 +36,7 @@ local holder = redis.call('GET', lock)
 local released = releasing ~= '' and holder == releasing
 if released then holder = false end
 
-if acquiring ~= '' and holder == acquiring then -- it was passed on to it, or an earlier answer was lost
+if acquiring ~= '' and holder == acquiring then -- a release has passed the lock on to it, or an earlier answer was lost
   redis.call('PEXPIRE', lock, ttl_ms)
   return tonumber(redis.call('GET', fence))
 end
@@ -48,7 +48,7 @@ if not holder then
     if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
       redis.call('PUBLISH', channel, first .. ' ' .. string.match(lock, '^lock:{ ?(.*)}$'))
       break
-    end -- no subscriber: its process has died, and its place is void. (Pattern subscribers are not counted)
+    end -- no subscriber: the process has died, and its place is void. (Pattern subscribers are not counted)
     first = redis.call('LPOP', list)
   end
   local owner = first or acquiring
@@ -67,4 +67,4 @@ if list_ms then
   redis.call('PEXPIRE', list, list_ms)
 end
 local left_ms = redis.call('PTTL', lock)
-return -1 - (left_ms < 0 and 1000 or left_ms) -- below 0: another program has set it without an expiry
+return -1 - (left_ms < 0 and 1000 or left_ms) -- below 0: another program has set the key without an expiry

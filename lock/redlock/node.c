@@ -103,7 +103,7 @@ static void node_vote(struct redlock_node *node, struct redlock_ask *ask, enum r
 
 /* An answer that is an error means that the node cannot work. */
 static enum redlock_vote read_vote(const struct redlock_ask *ask) {
-    if (ask->answer.type != REDIS_ANSWER_INTEGER)
+    if (ask->answer.type != REDIS_INTEGER)
         return REDLOCK_DOWN;
     if (ask->answer.integer == 1)
         return REDLOCK_YES;
@@ -112,7 +112,7 @@ static enum redlock_vote read_vote(const struct redlock_ask *ask) {
 
 /* Votes DOWN on the questions that are too late to be sent; or, with `sent`, on those that do not insist. */
 static void vote_down(struct redlock_node *node, bool sent) {
-    int64_t now = lock_mono_ns();
+    int64_t now = clock_now_ns();
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
         after = TAILQ_NEXT(ask, next);
         if (sent ? !ask->round->insists : now >= ask->round->late_ns)
@@ -128,10 +128,10 @@ static void send_once(struct redlock_node *node) {
         redis_connection_begin(node->connection, &ask->call, ask->round->argc, ask->round->argv, &ask->answer,
                                0);
     for (struct redlock_ask *ask = TAILQ_FIRST(&node->asked), *after; ask; ask = after) {
-        enum lock_status status = redis_connection_end(node->connection, &ask->call, NULL);
+        enum redis_status status = redis_connection_end(node->connection, &ask->call, NULL);
         after = TAILQ_NEXT(ask, next);
-        ask->lost |= status == LOCK_UNKNOWN;
-        if (status == LOCK_OK)
+        ask->lost |= status == REDIS_UNKNOWN;
+        if (status == REDIS_ANSWERED)
             node_vote(node, ask, read_vote(ask));
     }
 }
@@ -140,19 +140,19 @@ static void send_once(struct redlock_node *node) {
  * since often only the first try finds that the connection is broken; but does not wait twice for a node that
  * hangs when it was stopped. */
 static void send_all(struct redlock_node *node) {
-    int64_t since_ns = lock_mono_ns();
+    int64_t since_ns = clock_now_ns();
     send_once(node);
-    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || lock_mono_ns() - since_ns < retry_ns))
+    if (!TAILQ_EMPTY(&node->asked) && (!atomic_load(&node->stop) || clock_now_ns() - since_ns < retry_ns))
         send_once(node);
     vote_down(node, true);
 }
 
 /* Called, and returns, with the mutex held. False: stopped, and nothing is queued. */
 static bool wait_for_work(struct redlock_node *node) {
-    int64_t until_ns = lock_mono_ns() + retry_ns;
+    int64_t until_ns = clock_now_ns() + retry_ns;
     if (TAILQ_EMPTY(&node->asked))
         until_ns = INT64_MAX;
-    while (TAILQ_EMPTY(&node->queue) && !node->stop && lock_wait_until(&node->cond, &node->mutex, until_ns))
+    while (TAILQ_EMPTY(&node->queue) && !node->stop && cond_wait_until(&node->cond, &node->mutex, until_ns))
         ;
     return !TAILQ_EMPTY(&node->queue) || !node->stop;
 }
@@ -182,7 +182,7 @@ static void free_node(struct redlock_node *node) {
 }
 
 struct redlock_node *redlock_node_open(const struct redis_target *target, int timeout_ms,
-                                       const struct lock_env *env) {
+                                       const struct redis_hooks *hooks) {
     struct redlock_node *node = calloc(1, sizeof *node);
     if (!node)
         return NULL;
@@ -191,8 +191,8 @@ struct redlock_node *redlock_node_open(const struct redis_target *target, int ti
     pthread_mutex_init(&node->mutex, NULL);
     pthread_cond_init(&node->cond, NULL);
     struct redis_url url = {.count = 1, .servers = {*target}};
-    node->connection = redis_connection_open(&url, timeout_ms, env);
-    if (node->connection && lock_env_start_thread(&node->thread, redlock_node_run, node))
+    node->connection = redis_connection_open(&url, timeout_ms, hooks);
+    if (node->connection && thread_start(&node->thread, redlock_node_run, node))
         return node;
     free_node(node);
     return NULL;
@@ -213,10 +213,6 @@ void redlock_node_close(struct redlock_node *node) {
     redlock_node_stop(node);
     pthread_join(node->thread, NULL);
     free_node(node);
-}
-
-void redlock_node_report(const struct redlock_node *node, const char *why) {
-    redis_connection_report(node->connection, why);
 }
 
 void redlock_node_post(struct redlock_node *node, struct redlock_ask *ask) {

@@ -6,7 +6,7 @@
 #ifndef LOCK_REDLOCK_NODE_H
 #define LOCK_REDLOCK_NODE_H
 
-#include "lock/redis/store.h"
+#include "lock/redis/redis_store.h"
 
 enum { REDLOCK_NODES_MAX = 15, REDLOCK_VALUE_SIZE = LOCK_OWNER_SIZE + 17 };
 
@@ -70,15 +70,12 @@ struct redlock_node;
  * wait, so that the release of a vote that comes too late follows it over the same connection. NULL when out
  * of memory, or of threads. */
 struct redlock_node *redlock_node_open(const struct redis_target *target, int timeout_ms,
-                                       const struct lock_env *env);
+                                       const struct redis_hooks *hooks);
 /* Tells the thread to send what was posted once more, and to end. No thread may post any more. Does not
  * block, so that several nodes can be stopped at a time. `node` may be NULL. */
 void redlock_node_stop(struct redlock_node *node);
 /* Stops the node, waits for its thread, and frees it. `node` may be NULL. */
 void redlock_node_close(struct redlock_node *node);
-
-/* As redis_connection_report(). */
-void redlock_node_report(const struct redlock_node *node, const char *why);
 
 /* Gives a question to the node, which sends questions in the order in which they were posted. Does not block.
  */

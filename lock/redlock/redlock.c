@@ -48,11 +48,13 @@ static const int64_t retry_least_ns = 1000000, retry_spread_ns = 8000000, retry_
 
 struct redlock {
     const struct lock_env *env;
+    struct redis_hooks hooks;
     int64_t ttl_ms;
     char ttl_text[REDIS_NUMBER_SIZE];
     int call_ms;
     int count, quorum;
     _Atomic uint64_t rounds;
+    struct redis_target targets[REDLOCK_NODES_MAX]; /* the nodes' addresses and accounts */
     struct redlock_node *nodes[REDLOCK_NODES_MAX];
 };
 
@@ -116,23 +118,25 @@ static void redlock_close(void *store) {
 
 static enum lock_status redlock_open(const struct lock_url *url, const struct lock_env *env, void **store,
                                      char *error, size_t error_size) {
-    struct redis_target targets[REDLOCK_NODES_MAX];
-    int count = read_nodes(targets, url->address, error, error_size);
-    if (count == 0)
-        return LOCK_CONFIG;
     struct redlock *redlock = calloc(1, sizeof *redlock);
     if (!redlock)
         return LOCK_NOMEM;
+    redlock->count = read_nodes(redlock->targets, url->address, error, error_size);
+    if (redlock->count == 0) {
+        free(redlock);
+        return LOCK_CONFIG;
+    }
     redlock->env = env;
+    redlock->hooks = redis_store_hooks(env);
     redlock->ttl_ms = url->ttl_ms;
     snprintf(redlock->ttl_text, sizeof redlock->ttl_text, "%lld", (long long)url->ttl_ms);
     redlock->call_ms = (int)(url->ttl_ms / 20 < LOCK_TIMEOUT_MAX_MS ? url->ttl_ms / 20 : LOCK_TIMEOUT_MAX_MS);
     if (redlock->call_ms < CALL_MIN_MS)
         redlock->call_ms = CALL_MIN_MS;
-    redlock->count = count;
-    redlock->quorum = count / 2 + 1;
-    for (int i = 0; i < count; i++) {
-        redlock->nodes[i] = redlock_node_open(&targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), env);
+    redlock->quorum = redlock->count / 2 + 1;
+    for (int i = 0; i < redlock->count; i++) {
+        redlock->nodes[i] =
+            redlock_node_open(&redlock->targets[i], 2 * lock_env_timeout_ms(url->ttl_ms, 2), &redlock->hooks);
         if (!redlock->nodes[i]) {
             redlock_close(redlock);
             return LOCK_NOMEM;
@@ -163,7 +167,7 @@ static struct redlock_round *new_round(const struct redlock *redlock, const char
     round->enough = redlock->quorum;
     round->spare = redlock->count - redlock->quorum;
     round->counted = REDLOCK_NO;
-    round->limit.until_ns = lock_mono_ns() + (int64_t)redlock->call_ms * 1000000;
+    round->limit.until_ns = clock_now_ns() + (int64_t)redlock->call_ms * 1000000;
     round->late_ns = round->limit.until_ns;
     return round;
 }
@@ -184,7 +188,7 @@ static void report_silent(const struct redlock *redlock, const struct redlock_vo
     snprintf(why, sizeof why, "no answer within %d ms", redlock->call_ms);
     for (int i = 0; i < redlock->count && votes->count[REDLOCK_OPEN] == 0; i++) { /* not decided before */
         if (votes->by_node[i] == REDLOCK_OPEN)
-            redlock_node_report(redlock->nodes[i], why);
+            redis_report(&redlock->hooks, &redlock->targets[i], why);
     }
 }
 
@@ -195,7 +199,7 @@ static struct redlock_round *new_release_round(const struct redlock *redlock, co
     struct redlock_round *round = new_round(redlock, redlock_release_lua, 5, key, who, NULL, "");
     if (round) {
         round->insists = true;
-        round->late_ns = lock_mono_ns() + 2 * redlock->ttl_ms * 1000000;
+        round->late_ns = clock_now_ns() + 2 * redlock->ttl_ms * 1000000;
     }
     return round;
 }
@@ -251,7 +255,7 @@ static enum lock_status redlock_attempt(void *store, struct lock_attempt *attemp
             return LOCK_OK;
         }
     }
-    bool cancelled = lock_cancel_called(attempt->limit.cancel);
+    bool cancelled = cancel_called(attempt->limit.cancel);
     release_votes(redlock, grant->key, value, &votes, !cancelled); /* without memory they expire */
     attempt->nothing_left = true;                                  /* the nodes release it, or it expires */
     if (voted || votes.count[REDLOCK_DOWN] > redlock->count - redlock->quorum) {

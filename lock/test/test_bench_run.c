@@ -64,8 +64,8 @@ static bool does(const struct lock *lock, const char *what) {
 }
 
 /* The first caller waits for ever; one of the others holds the lock at a time. */
-static enum lock_status wait_for_ever(const struct lock_cancel *cancel) {
-    while (!lock_cancel_called(cancel))
+static enum lock_status wait_for_ever(const struct cancel *cancel) {
+    while (!cancel_called(cancel))
         usleep(1000);
     return LOCK_CANCELLED;
 }
@@ -79,7 +79,7 @@ enum lock_status lock_acquire(struct lock *lock, const char *key, int64_t deadli
     if (does(lock, "fake:dies"))
         abort();
     if (does(lock, "fake:starves") && lock->arrivals++ == 20)
-        return wait_for_ever(cancel);
+        return wait_for_ever(lock_cancel_of(cancel));
     if (!does(lock, "fake:lets-in"))
         pthread_mutex_lock(&lock->mutex);
     lock->requests += does(lock, "fake:requests");

@@ -62,7 +62,7 @@ static void read_revision(void *ctx, const struct etcd_reply *reply) {
 static void *run(void *arg) {
     struct doing *doing = arg;
     const struct etcd_txn txn = {.then = &doing->op, .then_count = 1};
-    const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = doing->cancel};
+    const struct lock_limit limit = {.until_ns = INT64_MAX, .cancel = lock_cancel_of(doing->cancel)};
     doing->tid = gettid();
     doing->status = etcd_batch_do(batch, &txn, &limit, read_revision, doing);
     doing->done = true;
@@ -315,11 +315,11 @@ enum { LATE_MS = 100 };
  * again: what is in doubt is settled meanwhile. */
 static enum lock_status try_patiently(struct taking *taking, struct lock_grant *grant) {
     enum lock_status status, want = taking->is_free ? LOCK_OK : LOCK_BUSY;
-    int64_t until_ns = lock_mono_ns() + PATIENCE_MS * 1000000LL, began_ns;
+    int64_t until_ns = clock_now_ns() + PATIENCE_MS * 1000000LL, began_ns;
     do {
-        began_ns = lock_mono_ns();
+        began_ns = clock_now_ns();
         status = lock_try(taking->lock, taking->key, grant);
-        taking->was_slow |= lock_mono_ns() - began_ns > LATE_MS * 1000000LL;
+        taking->was_slow |= clock_now_ns() - began_ns > LATE_MS * 1000000LL;
     } while (status != want && status != LOCK_OK && taking->was_slow && began_ns < until_ns);
     return status;
 }
@@ -336,9 +336,9 @@ static void *take_turns(void *arg) {
         if (grant.fence <= taking->fence)
             taking->wrong = LOCK_STALE;
         taking->fence = grant.fence;
-        int64_t began_ns = lock_mono_ns();
+        int64_t began_ns = clock_now_ns();
         status = lock_release(taking->lock, &grant);
-        taking->was_slow |= lock_mono_ns() - began_ns > LATE_MS * 1000000LL;
+        taking->was_slow |= clock_now_ns() - began_ns > LATE_MS * 1000000LL;
         if (status != LOCK_OK && !taking->was_slow)
             taking->wrong = status;
     }

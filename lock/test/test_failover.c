@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/redis/connection.h"
-#include "lock/redis/sentinels.h"
+#include "base/redis/blocking/connection.h"
+#include "base/redis/blocking/sentinels.h"
 #include "lock/test/tools.h"
 
 static bool is_promoted(void *arg) {
@@ -240,12 +240,12 @@ static void on_moved(void *ctx) {
     moves++;
 }
 
-static const struct lock_env env = {.session = 1, .moved = on_moved};
+static const struct redis_hooks hooks = {.moved = on_moved};
 
 static void ping(struct redis_connection *connection) {
     const char *const command[] = {"PING"};
     struct redis_answer answer;
-    tools_check_status(redis_connection_call(connection, 1, command, &answer, NULL), LOCK_OK);
+    CHECK_INT(redis_connection_call(connection, 1, command, &answer, NULL), REDIS_ANSWERED);
 }
 
 /* What a connection has heard of counts for the thread that watches Sentinels, too: an answer from before
@@ -280,7 +280,7 @@ static void master_all_along(void) {
     char why[200];
     redis_start(&redis, NULL);
     CHECK(redis_url_parse(&url, tools_redis_url(redis.port, ""), why, sizeof why));
-    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &env);
+    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &hooks);
     harness_defer(close_connection, connection);
     moves = 0;
     ping(connection);
@@ -312,7 +312,7 @@ static void master_again(void) {
     char why[200];
     redis_sentinel_start(&sentinel);
     CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
-    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &env);
+    struct redis_connection *connection = redis_connection_open(&url, TIMEOUT_MS, &hooks);
     harness_defer(close_connection, connection);
     moves = 0;
     ping(connection);

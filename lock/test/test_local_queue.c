@@ -38,11 +38,11 @@ static const char *owner_named(char c) {
 /* No store wakes the waiter, so it may go. */
 static enum lock_status enter_until(struct lock_local_queue *queue, const char *owner, int64_t deadline_ns) {
     struct lock_store_grant granted;
-    struct lock_waiter waiter;
-    lock_waiter_init(&waiter);
+    struct waiter waiter;
+    waiter_init(&waiter);
     enum lock_status status =
         lock_local_queue_enter(queue, "key", owner, deadline_ns, NULL, &waiter, &granted);
-    lock_waiter_destroy(&waiter);
+    waiter_destroy(&waiter);
     return status;
 }
 

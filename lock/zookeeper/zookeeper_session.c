@@ -127,7 +127,7 @@ static void session_on_event(zhandle_t *handle, int type, int state, const char 
         session->born = true;
         session->timeout_ns = zoo_recv_timeout(handle) * ms_ns;
     } else if (was_connected) {
-        session->give_up_ns = lock_mono_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
+        session->give_up_ns = clock_now_ns() + GIVE_UP_TIMEOUTS * session->timeout_ns;
     }
     session->number += session->over;
     bool over = session->over;
@@ -157,7 +157,7 @@ static void open_handle(struct zookeeper_session *session) {
     int64_t asked_ms = session->ttl_ms * 3 / 2 > ASKED_MIN_MS ? session->ttl_ms * 3 / 2 : ASKED_MIN_MS;
     int64_t connect_ms = asked_ms / 4 > CONNECT_MIN_MS ? asked_ms / 4 : CONNECT_MIN_MS;
     int64_t began_ns = lock_env_now_ns(session->requests.env);
-    session->give_up_ns = lock_mono_ns() + connect_ms * ms_ns;
+    session->give_up_ns = clock_now_ns() + connect_ms * ms_ns;
     session->heartbeat_at_ns = 0;
     session->born = session->over = session->connected = session->heartbeat_in_flight = false;
     for (int i = 0; i < HEARTBEATS; i++)
@@ -192,7 +192,7 @@ static void close_handle(struct zookeeper_session *session) {
 
 static void send_heartbeat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
-    session->heartbeat_at_ns = lock_mono_ns() + session->timeout_ns / PER_TIMEOUT;
+    session->heartbeat_at_ns = clock_now_ns() + session->timeout_ns / PER_TIMEOUT;
     struct zookeeper_call *call = zookeeper_call_new(&session->requests, 1);
     if (!call)
         return;
@@ -218,12 +218,12 @@ static void *session_run(void *arg) {
     struct zookeeper_session *session = arg;
     pthread_mutex_lock(&session->requests.mutex);
     while (!session->stop) {
-        int64_t now = lock_mono_ns(), until_ns = now + 1000 * ms_ns;
+        int64_t now = clock_now_ns(), until_ns = now + 1000 * ms_ns;
         if (!session->requests.handle) {
             open_handle(session);
             if (session->requests.handle)
                 continue;
-            until_ns = lock_mono_ns() + retry_ns;
+            until_ns = clock_now_ns() + retry_ns;
         } else if (session->over) {
             close_handle(session);
             continue;
@@ -237,11 +237,11 @@ static void *session_run(void *arg) {
             until_ns = session->heartbeat_at_ns;
         }
         if (until_ns > now)
-            lock_wait_until(&session->changed, &session->requests.mutex, until_ns);
+            cond_wait_until(&session->changed, &session->requests.mutex, until_ns);
     }
-    for (int64_t until_ns = lock_mono_ns() + drain_ns;
-         !LIST_EMPTY(&session->requests.calls) && lock_mono_ns() < until_ns;)
-        lock_wait_until(&session->changed, &session->requests.mutex, lock_mono_ns() + drain_poll_ns);
+    for (int64_t until_ns = clock_now_ns() + drain_ns;
+         !LIST_EMPTY(&session->requests.calls) && clock_now_ns() < until_ns;)
+        cond_wait_until(&session->changed, &session->requests.mutex, clock_now_ns() + drain_poll_ns);
     close_handle(session);
     pthread_mutex_unlock(&session->requests.mutex);
     return NULL;
@@ -267,7 +267,7 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     session->requests.servers = strdup(servers);
     pthread_mutex_init(&session->requests.mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->requests.servers && lock_env_start_thread(&session->thread, session_run, session))
+    if (session->requests.servers && thread_start(&session->thread, session_run, session))
         return session;
     free_session(session);
     return NULL;
@@ -291,7 +291,7 @@ uint64_t zookeeper_session_number(struct zookeeper_session *session) {
 }
 
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
-    return lock_mono_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
+    return clock_now_ns() + lock_env_timeout_ms(session->ttl_ms, 8) * ms_ns;
 }
 
 /* ---- calls ---- */
@@ -313,7 +313,7 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
                                             const struct lock_limit *limit) {
     while (*number == 0 || *number == session->number) {
         if (lock_limit_is_over(limit)) {
-            if (!lock_cancel_called(limit->cancel)) /* that would say nothing of the server */
+            if (!cancel_called(limit->cancel)) /* that would say nothing of the server */
                 report_late(session);
             return LOCK_UNAVAILABLE;
         }
@@ -359,7 +359,7 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
-    if (call->open > 0 && !lock_cancel_called(limit->cancel))
+    if (call->open > 0 && !cancel_called(limit->cancel))
         lock_env_failed(session->requests.env, session->requests.servers, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)

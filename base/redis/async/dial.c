@@ -20,11 +20,9 @@ static void dial_on_auth(void *ctx, const struct redis_value *value) {
 
 static void dial_log_in(struct redis *redis) {
     const struct redis_target *target = &redis->config.target;
+    const char *login[3];
     redis->logged_in = true;
-    if (target->user[0])
-        redis_greet(redis, dial_on_auth, redis, 3, (const char *[]){"AUTH", target->user, target->password});
-    else
-        redis_greet(redis, dial_on_auth, redis, 2, (const char *[]){"AUTH", target->password});
+    redis_greet(redis, dial_on_auth, redis, redis_target_login(target, login), login);
 }
 
 /* Why the connection cannot be used, by the reply to the last command of the greeting; NULL: it can. */

@@ -246,7 +246,8 @@ bool router_is_whole(const struct router *router) {
     if (!servers_are_cluster(servers))
         return redis_is_up(servers->server[0]->redis);
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
-        if (!servers->of_slot[slot] || !redis_is_up(servers->of_slot[slot]->redis))
+        const struct server *owner = servers->owners.of_slot[slot];
+        if (!owner || !redis_is_up(owner->redis))
             return false;
     }
     return true;
@@ -267,7 +268,7 @@ const char *router_error(const struct router *router) {
 }
 
 unsigned router_moves(const struct router *router) {
-    return router->servers.moves;
+    return router->servers.owners.moves;
 }
 
 void router_want_map(struct router *router) {

@@ -47,7 +47,6 @@ static void question_close(struct question *question) {
 
 static void round_end(struct sentinels *sentinels) {
     struct redis *finder = sentinels->finder;
-    struct redis_target master = sentinels->url->servers[0]; /* user and password */
     int64_t now_ms = clock_mono_ms(sentinels->clock);
     sentinels->running = false;
     sentinels->watch_ms = now_ms + WATCH_MS;
@@ -55,8 +54,7 @@ static void round_end(struct sentinels *sentinels) {
     bool found = elected == REDIS_ELECTED;
     if (!found && elected != REDIS_ELECTION_SILENT)
         snprintf(sentinels->why, sizeof sentinels->why, "%s", redis_elected_text(elected));
-    snprintf(master.host, sizeof master.host, "%s", sentinels->election.best.master.host);
-    master.port = sentinels->election.best.master.port;
+    struct redis_target master = redis_url_target(sentinels->url, &sentinels->election.best.master);
     if (sentinels->searching) {
         sentinels->searching = false;
         redis_found(finder, found ? &master : NULL, sentinels->why);

@@ -112,7 +112,7 @@ void server_admit(struct server *server) {
 
 static bool owns_slots(const struct server *server) {
     int slot = 0;
-    while (slot < REDIS_SLOTS && server->of->of_slot[slot] != server)
+    while (slot < REDIS_SLOTS && server->of->owners.of_slot[slot] != server)
         slot++;
     return slot < REDIS_SLOTS;
 }
@@ -161,8 +161,7 @@ static struct server *server_add(struct servers *servers, const struct redis_tar
         return NULL;
     server->of = servers;
     server->down_since_ms = clock_mono_ms(servers->config.clock);
-    snprintf(server->address.host, sizeof server->address.host, "%s", target->host);
-    server->address.port = target->port;
+    server->address = redis_target_address(target);
     struct redis_config config = {.loop = servers->config.loop,
                                   .clock = servers->config.clock,
                                   .timeout_ms = servers->config.timeout_ms,
@@ -200,11 +199,6 @@ static void disconnect(struct server *server) {
     barrier_close(server->barrier);
 }
 
-static void set_owner(struct servers *servers, int slot, struct server *owner) {
-    servers->moves += servers->of_slot[slot] != owner;
-    servers->of_slot[slot] = owner;
-}
-
 /* It is idle, so no call is answered. The connection refers to the server until the loop has run, but calls
  * neither `on_state` nor `find` once it is closed. */
 static void server_drop(struct servers *servers, int i) {
@@ -212,10 +206,11 @@ static void server_drop(struct servers *servers, int i) {
     if (server->was_away && servers->config.lost)
         servers->config.lost(servers->config.prepare_ctx, server);
     servers->server[i] = servers->server[--servers->count];
-    servers->moves++; /* who goes through the servers may have passed this place, and miss the last one */
+    servers->owners
+        .moves++; /* who goes through the servers may have passed this place, and miss the last one */
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
-        if (servers->of_slot[slot] == server)
-            set_owner(servers, slot, NULL);
+        if (servers->owners.of_slot[slot] == server)
+            redis_owners_set(&servers->owners, slot, NULL);
     }
     disconnect(server);
     free(server);
@@ -225,9 +220,7 @@ struct server *servers_at(struct servers *servers, const struct redis_address *a
     struct server *known = server_find(servers, address);
     if (known)
         return known;
-    struct redis_target target = servers->config.url->servers[0]; /* user and password */
-    snprintf(target.host, sizeof target.host, "%s", address->host);
-    target.port = address->port;
+    struct redis_target target = redis_url_target(servers->config.url, address);
     return server_add(servers, &target);
 }
 
@@ -236,8 +229,7 @@ static bool add_named(struct servers *servers) {
     const struct redis_url *url = servers->config.url;
     bool added = false;
     for (int i = 0; i < url->count; i++) {
-        struct redis_address address = {.port = url->servers[i].port};
-        snprintf(address.host, sizeof address.host, "%s", url->servers[i].host);
+        struct redis_address address = redis_target_address(&url->servers[i]);
         added |= servers_at(servers, &address) != NULL;
     }
     return added;
@@ -248,8 +240,8 @@ static bool add_named(struct servers *servers) {
 struct server *servers_of_slot(struct servers *servers, int slot) {
     const struct servers *leader = servers->config.leader;
     if (!leader)
-        return servers->of_slot[slot];
-    const struct server *theirs = leader->closing ? NULL : leader->of_slot[slot];
+        return servers->owners.of_slot[slot];
+    const struct server *theirs = leader->closing ? NULL : leader->owners.of_slot[slot];
     return theirs && !servers->closing ? servers_at(servers, &theirs->address) : NULL;
 }
 
@@ -264,14 +256,14 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
     struct servers *leader = servers->config.leader;
     struct server *owner = leader ? servers_at(leader, &server->address) : server;
     if (owner) {
-        set_owner(leader ? leader : servers, slot, owner);
+        redis_owners_set(leader ? &leader->owners : &servers->owners, slot, owner);
         make_owner(owner);
     }
     servers_want_map(servers);
 }
 
 static void servers_install(struct servers *servers) {
-    struct server *masters[REDIS_MASTERS_MAX] = {NULL};
+    void *masters[REDIS_MASTERS_MAX] = {NULL};
     bool were[SERVERS_MAX] = {false};
     int known = servers->count;
     for (int i = 0; i < known; i++) {
@@ -279,14 +271,13 @@ static void servers_install(struct servers *servers) {
         servers->server[i]->is_master = false;
     }
     for (int i = 0; i < servers->slots->masters; i++) {
-        masters[i] = servers_at(servers, &servers->slots->master[i]);
-        if (masters[i])
-            masters[i]->is_master = true;
+        struct server *master = masters[i] = servers_at(servers, &servers->slots->master[i]);
+        if (master)
+            master->is_master = true;
     }
+    redis_owners_install(&servers->owners, servers->slots, masters);
     for (int slot = 0; slot < REDIS_SLOTS; slot++) {
-        int16_t master = servers->slots->of_slot[slot];
-        set_owner(servers, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
-        if (!servers->of_slot[slot]) /* this server may not have heard yet */
+        if (!servers->owners.of_slot[slot]) /* the server that was asked may not have heard yet */
             servers_want_map(servers);
     }
     for (int i = 0; i < servers->slots->masters; i++) {
@@ -430,7 +421,7 @@ void servers_close(struct servers *servers) {
     int count = servers->count;
     servers->closing = true;
     servers->count = 0;
-    memset(servers->of_slot, 0, sizeof servers->of_slot);
+    memset(servers->owners.of_slot, 0, sizeof servers->owners.of_slot);
     sentinels_close(servers->sentinels);
     for (int i = 0; i < count; i++)
         disconnect(servers->server[i]);

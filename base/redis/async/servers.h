@@ -64,18 +64,16 @@ struct servers {
     bool closing;
 
     /* Of a cluster: */
-    struct redis_slots *slots; /* as read last */
-    /* The slots' owners, with what redirections told since. NULL: nobody is known. */
-    struct server *of_slot[REDIS_SLOTS];
-    unsigned moves;       /* how often a slot changed its owner, or a server its place in `server` */
-    bool wanted;          /* the map is to be read, */
-    int64_t read_at_ms;   /* but not before this time */
-    struct server *asked; /* the server that is asked for the map; NULL: none is */
-    int64_t epoch;        /* of the map */
-    int64_t told_epoch;   /* of the server that is asked; 0: it did not say */
-    int64_t old_since_ms; /* since when maps are not believed; 0: the last one was */
-    int next;             /* the server to be asked next */
-    char error[256];      /* why the map could not be read; "": it could */
+    struct redis_slots *slots;  /* as read last */
+    struct redis_owners owners; /* `moves` also counts how often a server changed its place in `server` */
+    bool wanted;                /* the map is to be read, */
+    int64_t read_at_ms;         /* but not before this time */
+    struct server *asked;       /* the server that is asked for the map; NULL: none is */
+    int64_t epoch;              /* of the map */
+    int64_t told_epoch;         /* of the server that is asked; 0: it did not say */
+    int64_t old_since_ms;       /* since when maps are not believed; 0: the last one was */
+    int next;                   /* the server to be asked next */
+    char error[256];            /* why the map could not be read; "": it could */
 };
 
 /* False when out of memory; then nothing is left. */

@@ -1,40 +1,40 @@
-#include "lock/redis/sentinels.h"
+#include "base/redis/blocking/sentinels.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/runtime.h"
-#include "lock/redis/dial.h"
+#include "base/clock.h"
+#include "base/redis/blocking/dial.h"
+#include "base/waiter.h"
 
 /* ---- one Sentinel, asked by a thread of its own ---- */
 
 struct question {
     const struct redis_url *url;
     pthread_t thread;
-    int i, timeout_ms;
+    int i; /* of url->servers */
+    int timeout_ms;
     bool started;
     struct redis_vote vote;
-    char why[128]; /* there is no answer; "": there is one */
+    char why[128]; /* why there is no answer; "": there is one */
 };
 
-/* With the password only if it demands one. NULL: no reply came. */
+/* Tells a Sentinel the password only if it demands one. NULL: no reply came. */
 static redisReply *question_ask(redisContext *sentinel, const struct redis_url *url, int64_t until_ns,
                                 const char *subject) {
-    const struct redis_target *account = &url->servers[0];
-    const char *question[] = {"SENTINEL", subject, url->master};
-    const char *login[] = {"AUTH", account->user[0] ? account->user : account->password, account->password};
+    const char *question[] = {"SENTINEL", subject, url->master}, *login[3];
     redisReply *reply = redis_dial_ask(sentinel, until_ns, 3, question);
     const char *error = redis_value_error(redis_value_of(reply));
-    if (error && strncmp(error, "NOAUTH", 6) == 0 && account->password[0]) {
-        freeReplyObject(redis_dial_ask(sentinel, until_ns, account->user[0] ? 3 : 2, login));
+    if (error && strncmp(error, "NOAUTH", 6) == 0 && url->servers[0].password[0]) {
+        int argc = redis_target_login(&url->servers[0], login);
+        freeReplyObject(redis_dial_ask(sentinel, until_ns, argc, login));
         freeReplyObject(reply);
         reply = redis_dial_ask(sentinel, until_ns, 3, question);
     }
     return reply;
 }
 
-/* The vote, or why there is none. */
+/* Reads the vote, or why there is none. */
 static void question_hear(struct question *question, redisContext *sentinel, int64_t until_ns) {
     redisReply *state = question_ask(sentinel, question->url, until_ns, "MASTER");
     redisReply *master =
@@ -62,28 +62,22 @@ static void *question_run(void *arg) {
 
 /* ---- all of them ---- */
 
-static void ask_all(struct question questions[], const struct redis_url *url, int timeout_ms) {
-    for (int i = 0; i < url->count; i++) {
-        struct question *each = &questions[i];
-        *each = (struct question){.url = url, .i = i, .timeout_ms = timeout_ms, .why = "out of threads"};
-        each->started = lock_env_start_thread(&each->thread, question_run, each);
-    }
-    for (int i = 0; i < url->count; i++) {
-        if (questions[i].started)
-            pthread_join(questions[i].thread, NULL);
-    }
-}
-
 bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_named *named, char *error,
                       size_t error_size) {
     struct question questions[REDIS_URL_SERVERS_MAX];
     struct redis_election *election = &named->election;
     named->asked_epoch = election->epoch;
-    ask_all(questions, url, timeout_ms);
+    for (int i = 0; i < url->count; i++) {
+        struct question *each = &questions[i];
+        *each = (struct question){.url = url, .i = i, .timeout_ms = timeout_ms, .why = "out of threads"};
+        each->started = thread_start(&each->thread, question_run, each);
+    }
     redis_election_begin(election);
     named->master = url->servers[url->count - 1];
     for (int i = 0; i < url->count; i++) {
         const struct question *each = &questions[i];
+        if (each->started)
+            pthread_join(each->thread, NULL);
         if (!each->why[0]) {
             redis_election_add(election, &each->vote);
             continue;
@@ -91,21 +85,22 @@ bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_
         named->master = url->servers[i];
         snprintf(error, error_size, "%s", each->why);
     }
-    enum redis_elected elected = redis_election_end(election, url->count, lock_mono_ns() / 1000000);
+    enum redis_elected elected = redis_election_end(election, url->count, clock_now_ns() / 1000000);
     if (elected == REDIS_ELECTED) {
-        named->master = url->servers[0]; /* user and password */
-        snprintf(named->master.host, sizeof named->master.host, "%s", election->best.master.host);
-        named->master.port = election->best.master.port;
+        named->master = redis_url_target(url, &election->best.master);
     } else if (elected != REDIS_ELECTION_SILENT) {
         snprintf(error, error_size, "%s", redis_elected_text(elected));
     }
     return elected == REDIS_ELECTED;
 }
 
+/* Whether the server itself says so. */
 static bool is_master(redisContext *hiredis) {
     redisReply *reply = redisCommand(hiredis, "ROLE");
-    bool master = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-                  reply->element[0]->str && strcmp(reply->element[0]->str, "master") == 0;
+    const struct redis_value *value = redis_value_of(reply);
+    const char *role =
+        reply && redis_value_count(value) > 0 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    bool master = role && strcmp(role, "master") == 0;
     freeReplyObject(reply);
     return master;
 }

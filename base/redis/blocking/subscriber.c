@@ -1,22 +1,21 @@
-#include "lock/redis/subscriber.h"
+#include "base/redis/blocking/subscriber.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/redis/sentinels.h"
+#include "base/redis/blocking/sentinels.h"
 
 /* A connection that is silent for so long gets a PING, and is closed if it stays silent. */
 enum { SILENCE_MS = 1000, RETRY_MS = 100 };
 
 struct redis_subscriber {
     struct redis_url url;
-    const struct lock_env *env;
+    const struct redis_hooks *hooks;
     pthread_t thread;
     int wake_fd; /* written to: the thread shall close the connection */
     _Atomic bool stop, has_ended, is_subscribed;
@@ -24,42 +23,33 @@ struct redis_subscriber {
 
 /* ---- on the thread ---- */
 
-static void on_message(struct redis_subscriber *subscriber, const char *text) {
-    char owner[LOCK_OWNER_SIZE];
-    size_t length = strlen(text);
-    if (length < sizeof owner || text[sizeof owner - 1] != ' ' || length > LOCK_KEY_MAX + sizeof owner)
-        return;
-    memcpy(owner, text, sizeof owner - 1);
-    owner[sizeof owner - 1] = '\0';
-    subscriber->env->wake(subscriber->env->lock, text + sizeof owner, owner);
-}
-
 /* [subscribe CHANNEL 1], [message CHANNEL TEXT] or [pong …]. */
-static void on_reply(struct redis_subscriber *subscriber, const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || !reply->element[0]->str)
-        return;
-    if (strcmp(reply->element[0]->str, "message") == 0 && reply->element[2]->str) {
-        on_message(subscriber, reply->element[2]->str);
-    } else if (strcmp(reply->element[0]->str, "subscribe") == 0) {
+static void subscriber_on_reply(struct redis_subscriber *subscriber, const struct redis_value *reply) {
+    const struct redis_hooks *hooks = subscriber->hooks;
+    const char *kind = redis_value_count(reply) == 3 ? redis_value_text(redis_value_at(reply, 0)) : NULL;
+    const char *text = kind ? redis_value_text(redis_value_at(reply, 2)) : NULL;
+    if (kind && strcmp(kind, "message") == 0 && text) {
+        hooks->message(hooks->message_ctx, text);
+    } else if (kind && strcmp(kind, "subscribe") == 0) {
         atomic_store(&subscriber->is_subscribed, true);
-        subscriber->env->wake(subscriber->env->lock, NULL, NULL);
+        hooks->message(hooks->message_ctx, NULL);
     }
 }
 
 /* False: the connection is broken. */
-static bool read_replies(struct redis_subscriber *subscriber, redisContext *hiredis) {
+static bool subscriber_read(struct redis_subscriber *subscriber, redisContext *hiredis) {
     void *reply = NULL;
     if (redisBufferRead(hiredis) != REDIS_OK)
         return false;
     while (redisGetReplyFromReader(hiredis, &reply) == REDIS_OK && reply) {
-        on_reply(subscriber, reply);
+        subscriber_on_reply(subscriber, redis_value_of(reply));
         freeReplyObject(reply);
         reply = NULL;
     }
     return !hiredis->err;
 }
 
-static bool send_command(redisContext *hiredis, const char *command, const char *argument) {
+static bool subscriber_send(redisContext *hiredis, const char *command, const char *argument) {
     int done = 0;
     if (redisAppendCommand(hiredis, argument ? "%s %s" : "%s", command, argument) != REDIS_OK)
         return false;
@@ -70,11 +60,9 @@ static bool send_command(redisContext *hiredis, const char *command, const char 
     return true;
 }
 
-/* Until the connection breaks, or the thread shall close it. */
-static void read_messages(struct redis_subscriber *subscriber, redisContext *hiredis) {
-    char channel[64];
-    snprintf(channel, sizeof channel, "lock:wake:%016llx", (unsigned long long)subscriber->env->session);
-    bool pinged = false, good = send_command(hiredis, "SUBSCRIBE", channel);
+/* Returns when the connection breaks, or the thread shall close it. */
+static void subscriber_serve(struct redis_subscriber *subscriber, redisContext *hiredis) {
+    bool pinged = false, good = subscriber_send(hiredis, "SUBSCRIBE", subscriber->hooks->channel);
     while (good) {
         struct pollfd fds[] = {{.fd = hiredis->fd, .events = POLLIN},
                                {.fd = subscriber->wake_fd, .events = POLLIN}};
@@ -82,14 +70,14 @@ static void read_messages(struct redis_subscriber *subscriber, redisContext *hir
         if (ready > 0 && fds[1].revents)
             return;
         if (ready == 0)
-            good = !pinged && send_command(hiredis, "PING", NULL);
+            good = !pinged && subscriber_send(hiredis, "PING", NULL);
         pinged = ready == 0;
         if (ready > 0 && fds[0].revents)
-            good = read_replies(subscriber, hiredis);
+            good = subscriber_read(subscriber, hiredis);
     }
 }
 
-static void *run(void *arg) {
+static void *subscriber_run(void *arg) {
     struct redis_subscriber *subscriber = arg;
     struct redis_named named = {.asked_epoch = 0};
     for (;;) {
@@ -99,7 +87,7 @@ static void *run(void *arg) {
             break;
         redisContext *hiredis = redis_master_dial(&subscriber->url, SILENCE_MS, &named, NULL, 0);
         if (hiredis)
-            read_messages(subscriber, hiredis);
+            subscriber_serve(subscriber, hiredis);
         atomic_store(&subscriber->is_subscribed, false);
         redisFree(hiredis);
         struct pollfd wake = {.fd = subscriber->wake_fd, .events = POLLIN};
@@ -111,14 +99,14 @@ static void *run(void *arg) {
 
 /* ---- called by other threads ---- */
 
-struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, const struct lock_env *env) {
+struct redis_subscriber *redis_subscriber_open(const struct redis_url *url, const struct redis_hooks *hooks) {
     struct redis_subscriber *subscriber = calloc(1, sizeof *subscriber);
     if (!subscriber)
         return NULL;
     subscriber->url = *url;
-    subscriber->env = env;
+    subscriber->hooks = hooks;
     subscriber->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (subscriber->wake_fd >= 0 && lock_env_start_thread(&subscriber->thread, run, subscriber))
+    if (subscriber->wake_fd >= 0 && thread_start(&subscriber->thread, subscriber_run, subscriber))
         return subscriber;
     if (subscriber->wake_fd >= 0)
         close(subscriber->wake_fd);

@@ -1,4 +1,4 @@
-#include "lock/redis/dial.h"
+#include "base/redis/blocking/dial.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,27 +11,27 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lock/core/runtime.h"
+#include "base/clock.h"
 
 const int64_t redis_dial_busy_poll_ns = 200000;
 
 /* The `share`-th part of the time left. At least 1 ms: 0 would mean no limit to hiredis. */
-static struct timeval left_until(int64_t until_ns, int share) {
-    int64_t left_us = (until_ns - lock_mono_ns()) / 1000 / share;
+static struct timeval dial_time_left(int64_t until_ns, int share) {
+    int64_t left_us = (until_ns - clock_now_ns()) / 1000 / share;
     if (left_us < 1000)
         left_us = 1000;
     return (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 }
 
 redisReply *redis_dial_ask(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[]) {
-    bool in_time = redisSetTimeout(hiredis, left_until(until_ns, 1)) == REDIS_OK;
+    bool in_time = redisSetTimeout(hiredis, dial_time_left(until_ns, 1)) == REDIS_OK;
     return in_time ? redisCommandArgv(hiredis, argc, argv, NULL) : NULL;
 }
 
-/* Sends a command and checks its reply. `error` is `refused` if that is an error, with the server's words;
- * but those for AUTH may contain the password. */
-static bool greet_with(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[],
-                       const char *refused, char *error, size_t size) {
+/* Sends a command and checks its reply. If that is an error, `error` is `refused` and the server's words; but
+ * the answer to AUTH is not quoted, since it may contain the password. */
+static bool dial_greet_with(redisContext *hiredis, int64_t until_ns, int argc, const char *argv[],
+                            const char *refused, char *error, size_t size) {
     redisReply *reply = redis_dial_ask(hiredis, until_ns, argc, argv);
     bool good = reply && reply->type != REDIS_REPLY_ERROR, quotes = strcmp(argv[0], "AUTH") != 0;
     if (!reply)
@@ -43,25 +43,22 @@ static bool greet_with(redisContext *hiredis, int64_t until_ns, int argc, const 
     return good;
 }
 
-static bool greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns, char *error,
-                  size_t size) {
+static bool dial_greet(redisContext *hiredis, const struct redis_target *target, int64_t until_ns,
+                       char *error, size_t size) {
     char database[16];
-    const char *login[] = {"AUTH", target->user, target->password}, *password[] = {"AUTH", target->password};
-    const char *select[] = {"SELECT", database};
+    const char *login[3], *select[] = {"SELECT", database};
+    int argc = redis_target_login(target, login);
+    const char *refused = target->user[0] ? "the user or the password is refused" : "the password is refused";
     snprintf(database, sizeof database, "%d", target->database);
-    if (target->user[0] &&
-        !greet_with(hiredis, until_ns, 3, login, "the user or the password is refused", error, size))
+    if (argc > 0 && !dial_greet_with(hiredis, until_ns, argc, login, refused, error, size))
         return false;
-    if (!target->user[0] && target->password[0] &&
-        !greet_with(hiredis, until_ns, 2, password, "the password is refused", error, size))
-        return false;
-    return greet_with(hiredis, until_ns, 2, select,
-                      "the database, or a client without a password, is refused", error, size);
+    return dial_greet_with(hiredis, until_ns, 2, select,
+                           "the database, or a client without a password, is refused", error, size);
 }
 
-/* NULL: `*why`. IPv6 only if there is no IPv4, as in hiredis. hiredis would spend its timeout on each
- * address, so connect_tcp() gives it one at a time. */
-static struct addrinfo *look_up(const char *host, int port, const char **why) {
+/* NULL: `*why`. Uses IPv6 only if there is no IPv4, as hiredis does. hiredis would spend its timeout on each
+ * address, so dial_tcp() gives it one address at a time. */
+static struct addrinfo *dial_look_up(const char *host, int port, const char **why) {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
     char service[8];
     snprintf(service, sizeof service, "%d", port);
@@ -74,7 +71,7 @@ static struct addrinfo *look_up(const char *host, int port, const char **why) {
 }
 
 /* Tries one address after the other, each for its part of the time. */
-static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t until_ns) {
+static redisContext *dial_tcp(const struct addrinfo *found, int port, int64_t until_ns) {
     redisContext *hiredis = NULL;
     int count = 0;
     for (const struct addrinfo *each = found; each; each = each->ai_next)
@@ -85,7 +82,7 @@ static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t
         hiredis = NULL;
         if (getnameinfo(each->ai_addr, each->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST) ==
             0)
-            hiredis = redisConnectWithTimeout(address, port, left_until(until_ns, count));
+            hiredis = redisConnectWithTimeout(address, port, dial_time_left(until_ns, count));
         count--;
     }
     return hiredis;
@@ -93,12 +90,12 @@ static redisContext *connect_tcp(const struct addrinfo *found, int port, int64_t
 
 redisContext *redis_dial_connect(const struct redis_target *target, int timeout_ms, int64_t *until_ns,
                                  const char **why) {
-    struct addrinfo *found = target->port ? look_up(target->host, target->port, why) : NULL;
-    *until_ns = lock_mono_ns() + (int64_t)timeout_ms * 1000000;
+    struct addrinfo *found = target->port ? dial_look_up(target->host, target->port, why) : NULL;
+    *until_ns = clock_now_ns() + (int64_t)timeout_ms * 1000000;
     if (*why)
         return NULL;
-    redisContext *hiredis = found ? connect_tcp(found, target->port, *until_ns)
-                                  : redisConnectUnixWithTimeout(target->host, left_until(*until_ns, 1));
+    redisContext *hiredis = found ? dial_tcp(found, target->port, *until_ns)
+                                  : redisConnectUnixWithTimeout(target->host, dial_time_left(*until_ns, 1));
     if (found)
         freeaddrinfo(found);
     *why = !hiredis ? "out of memory" : hiredis->err ? hiredis->errstr : NULL;
@@ -117,7 +114,7 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
         why = "the connection cannot be used";
     if (why)
         snprintf(error, error_size, "%s", why);
-    else if (greet(hiredis, target, until_ns, error, error_size) &&
+    else if (dial_greet(hiredis, target, until_ns, error, error_size) &&
              redisSetTimeout(hiredis, timeout) == REDIS_OK)
         return hiredis;
     redisFree(hiredis);
@@ -129,7 +126,7 @@ redisContext *redis_dial(const struct redis_target *target, int timeout_ms, char
 int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns, size_t *sent) {
     while (*sent < length) {
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        int64_t left_ms = (until_ns - clock_now_ns()) / 1000000;
         ssize_t n = send(fd, bytes + *sent, length - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0)
             *sent += (size_t)n;
@@ -144,19 +141,19 @@ int redis_dial_write(int fd, const char *bytes, size_t length, int64_t until_ns,
 }
 
 ssize_t redis_dial_read(int fd, char *bytes, size_t size, int64_t until_ns, _Atomic bool *quick) {
-    int64_t since_ns = lock_mono_ns();
+    int64_t since_ns = clock_now_ns();
     int64_t sleep_ns = atomic_load(quick) ? since_ns + redis_dial_busy_poll_ns : since_ns;
     ssize_t n;
-    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && lock_mono_ns() < sleep_ns)
+    while ((n = recv(fd, bytes, size, MSG_DONTWAIT)) < 0 && errno == EAGAIN && clock_now_ns() < sleep_ns)
         sched_yield();
     if (n < 0 && errno == EAGAIN) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - lock_mono_ns()) / 1000000;
+        int64_t left_ms = (until_ns - clock_now_ns()) / 1000000;
         if (left_ms <= 0)
             errno = ETIMEDOUT;
         else if (poll(&ready, 1, (int)left_ms) >= 0)
             n = recv(fd, bytes, size, MSG_DONTWAIT);
-        atomic_store(quick, lock_mono_ns() - since_ns < redis_dial_busy_poll_ns);
+        atomic_store(quick, clock_now_ns() - since_ns < redis_dial_busy_poll_ns);
     }
     return n;
 }

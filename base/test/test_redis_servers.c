@@ -6,11 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/redis/slots.h"
-#include "lock/redis/servers.h"
-#include "lock/test/tools.h"
+#include "base/redis/blocking/servers.h"
+#include "test/harness.h"
 
-enum { MASTERS = 6 };
+enum { MASTERS = 6, TIMEOUT_MS = 270, PATIENCE_MS = 20000 };
 
 static int ports[MASTERS];
 
@@ -63,7 +62,7 @@ static const char *key_at(int master) {
  * other, and tells each only then, waits for almost six seconds. */
 static void closed(void) {
     enum { APART_MS = 180, MOST_MS = 3000 };
-    struct lock_env env = {.session = 1};
+    struct redis_hooks hooks = {.channel = "news"};
     struct redis_url url;
     char why[200];
     int port, listener = open_listener(&port), hung[MASTERS];
@@ -72,7 +71,7 @@ static void closed(void) {
         hung[i] = open_listener(&ports[i]);
     CHECK_INT(pthread_create(&thread, NULL, tell, &listener), 0);
     CHECK(redis_url_parse(&url, harness_format("redis-cluster://127.0.0.1:%d", port), why, sizeof why));
-    struct redis_servers *servers = redis_servers_open(&url, 450, &env);
+    struct redis_servers *servers = redis_servers_open(&url, TIMEOUT_MS, &hooks);
     for (int i = MASTERS; i-- > 0;) {
         CHECK(!redis_servers_are_subscribed(servers, key_at(i), true));
         harness_pause_ms(APART_MS);
@@ -107,7 +106,7 @@ static void close_servers(void *servers) {
 /* A slot that was nobody's, as far as was known, has a server: that may not have what another granted before.
  * The first map is no such change. */
 static void nobodys(void) {
-    static struct lock_env env = {.session = 1, .moved = on_moved};
+    static struct redis_hooks hooks = {.moved = on_moved};
     struct redis_url url;
     char why[200];
     pthread_t thread;
@@ -117,7 +116,7 @@ static void nobodys(void) {
         ports[i] = harness_free_port();
     CHECK_INT(pthread_create(&thread, NULL, tell_more, &listener), 0);
     CHECK(redis_url_parse(&url, harness_format("redis-cluster://127.0.0.1:%d", ports[0]), why, sizeof why));
-    struct redis_servers *servers = redis_servers_open(&url, 450, &env);
+    struct redis_servers *servers = redis_servers_open(&url, TIMEOUT_MS, &hooks);
     harness_defer(close_servers, servers);
     CHECK(!redis_servers_are_subscribed(servers, key_at(0), false));
     CHECK_INT(moves, 0);

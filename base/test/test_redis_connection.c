@@ -1,14 +1,14 @@
-/* The connection that locks share, with a real Redis behind it. */
+/* The connection of the blocking driver, with a real Redis behind it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/redis/connection.h"
-#include "lock/test/tools.h"
+#include "base/redis/blocking/connection.h"
+#include "test/harness.h"
 
-enum { TIMEOUT_MS = 1000, THREADS = 16 };
+enum { TIMEOUT_MS = 1000, THREADS = 16, PATIENCE_MS = 20000 };
 
 static _Atomic bool slow_posts;
 
@@ -35,15 +35,15 @@ static struct redis_connection *open_connection(int port, const char *password, 
     return connection;
 }
 
-static enum lock_status call(struct redis_connection *connection, struct redis_answer *answer, const char *a,
-                             const char *b, const char *c) {
+static enum redis_status call(struct redis_connection *connection, struct redis_answer *answer, const char *a,
+                              const char *b, const char *c) {
     const char *argv[] = {a, b, c};
     return redis_connection_call(connection, b ? c ? 3 : 2 : 1, argv, answer, NULL);
 }
 
 static void check_works(struct redis_connection *connection) {
     struct redis_answer answer;
-    tools_check_status(call(connection, &answer, "ECHO", "here", NULL), LOCK_OK);
+    CHECK_INT(call(connection, &answer, "ECHO", "here", NULL), REDIS_ANSWERED);
     CHECK_STR(answer.text, "here");
 }
 
@@ -52,26 +52,26 @@ static void answers(void) {
     redis_start(&redis, NULL);
     struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
     struct redis_answer answer;
-    tools_check_status(call(connection, &answer, "GET", "nothing", NULL), LOCK_OK);
-    CHECK_INT(answer.type, REDIS_ANSWER_NIL);
-    tools_check_status(call(connection, &answer, "SET", "k", "text"), LOCK_OK);
-    CHECK_INT(answer.type, REDIS_ANSWER_TEXT);
+    CHECK_INT(call(connection, &answer, "GET", "nothing", NULL), REDIS_ANSWERED);
+    CHECK_INT(answer.type, REDIS_NIL);
+    CHECK_INT(call(connection, &answer, "SET", "k", "text"), REDIS_ANSWERED);
+    CHECK_INT(answer.type, REDIS_STRING);
     CHECK_STR(answer.text, "OK");
-    tools_check_status(call(connection, &answer, "GET", "k", NULL), LOCK_OK);
+    CHECK_INT(call(connection, &answer, "GET", "k", NULL), REDIS_ANSWERED);
     CHECK_STR(answer.text, "text");
-    tools_check_status(call(connection, &answer, "INCRBY", "n", "41"), LOCK_OK);
-    CHECK_INT(answer.type, REDIS_ANSWER_INTEGER);
+    CHECK_INT(call(connection, &answer, "INCRBY", "n", "41"), REDIS_ANSWERED);
+    CHECK_INT(answer.type, REDIS_INTEGER);
     CHECK_INT(answer.integer, 41);
-    tools_check_status(call(connection, &answer, "INCR", "k", NULL), LOCK_OK);
-    CHECK_INT(answer.type, REDIS_ANSWER_ERROR);
+    CHECK_INT(call(connection, &answer, "INCR", "k", NULL), REDIS_ANSWERED);
+    CHECK_INT(answer.type, REDIS_ERROR);
     CHECK_HAS(answer.text, "not an integer");
-    tools_check_status(call(connection, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), LOCK_OK);
-    CHECK_INT(answer.type, REDIS_ANSWER_LIST);
-    tools_check_status(call(connection, &answer, "EVAL", "return string.rep('y', 100000)", "0"), LOCK_OK);
+    CHECK_INT(call(connection, &answer, "EVAL", "return {7,'x',-3,9,9}", "0"), REDIS_ANSWERED);
+    CHECK_INT(answer.type, REDIS_ARRAY);
+    CHECK_INT(call(connection, &answer, "EVAL", "return string.rep('y', 100000)", "0"), REDIS_ANSWERED);
     CHECK_INT(strlen(answer.text), REDIS_ANSWER_TEXT_SIZE - 1);
     char *large = harness_alloc(1000001);
     memset(large, 'z', 1000000);
-    tools_check_status(call(connection, &answer, "SET", "large", large), LOCK_OK);
+    CHECK_INT(call(connection, &answer, "SET", "large", large), REDIS_ANSWERED);
     CHECK_INT(redis_integer(&redis, "STRLEN", "large", NULL), 1000000);
     redis_connection_close(connection);
     redis_connection_close(NULL);
@@ -91,14 +91,14 @@ static void passwords(void) {
     }
     for (size_t i = 0; i < 3; i++) {
         struct redis_connection *connection = open_connection(redis.port, bad[i], TIMEOUT_MS);
-        tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+        CHECK_INT(call(connection, &answer, "PING", NULL, NULL), REDIS_UNAVAILABLE);
         redis_connection_close(connection);
     }
 }
 
 static bool works_again(void *connection) {
     struct redis_answer answer;
-    return call(connection, &answer, "PING", NULL, NULL) == LOCK_OK;
+    return call(connection, &answer, "PING", NULL, NULL) == REDIS_ANSWERED;
 }
 
 static void not_there(void) {
@@ -107,7 +107,7 @@ static void not_there(void) {
     redis_start(&redis, NULL);
     struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
     redis_stop(&redis);
-    tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
+    CHECK_INT(call(connection, &answer, "PING", NULL, NULL), REDIS_UNAVAILABLE);
     redis_restart(&redis);
     CHECK(harness_wait(works_again, connection, 5000));
     redis_connection_close(connection);
@@ -123,7 +123,7 @@ static void lost_reply(void) {
     for (int cut = 0; cut < 4; cut++) {
         CHECK(harness_wait(works_again, connection, 5000));
         proxy_set(proxy, PROXY_CUT, cut, "INCR");
-        tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+        CHECK_INT(call(connection, &answer, "INCR", "n", NULL), REDIS_UNKNOWN);
         CHECK_INT(redis_integer(&redis, "GET", "n", NULL), cut + 1);
     }
     redis_connection_close(connection);
@@ -138,7 +138,7 @@ static void slow_reply(void) {
     check_works(connection);
     redis_pause(&redis);
     int64_t began_ms = harness_now_ms();
-    tools_check_status(call(connection, &answer, "INCR", "n", NULL), LOCK_UNKNOWN);
+    CHECK_INT(call(connection, &answer, "INCR", "n", NULL), REDIS_UNKNOWN);
     CHECK(harness_now_ms() - began_ms >= 49);
     redis_resume(&redis);
     CHECK(harness_wait(works_again, connection, 5000));
@@ -156,13 +156,13 @@ static void slow_to_connect(void) {
     struct proxy *proxy = proxy_start(redis.port);
     struct redis_connection *open = open_connection(proxy_port(proxy), "", SLOW_MS);
     proxy_set(proxy, PROXY_DELAY, STEP_MS, NULL);
-    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
-    tools_check_status(call(open, &answer, "INCR", "n", NULL), LOCK_OK);
+    CHECK_INT(call(open, &answer, "INCR", "n", NULL), REDIS_UNAVAILABLE);
+    CHECK_INT(call(open, &answer, "INCR", "n", NULL), REDIS_ANSWERED);
     CHECK_INT(answer.integer, 1);
     redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
     struct redis_connection *closed = open_connection(proxy_port(proxy), ":sesame@", SLOW_MS);
     for (int i = 0; i < 3; i++) {
-        tools_check_status(call(closed, &answer, "INCR", "n", NULL), LOCK_UNAVAILABLE);
+        CHECK_INT(call(closed, &answer, "INCR", "n", NULL), REDIS_UNAVAILABLE);
         harness_pause_ms(110); /* until it connects again */
     }
     proxy_set(proxy, PROXY_PASS, 0, NULL);
@@ -178,7 +178,7 @@ static void answers_to_nothing(void) {
     struct redis_answer answer;
     redis_start(&redis, NULL);
     struct redis_connection *connection = open_connection(redis.port, "", TIMEOUT_MS);
-    tools_check_status(call(connection, &answer, "MONITOR", NULL, NULL), LOCK_OK);
+    CHECK_INT(call(connection, &answer, "MONITOR", NULL, NULL), REDIS_ANSWERED);
     for (int i = 0; i < 5; i++)
         redis_command(&redis, "PING", NULL);
     for (int i = 0; i < 5; i++)
@@ -191,7 +191,7 @@ struct command {
     pthread_t thread;
     struct redis_connection *connection;
     const char *argv[3];
-    enum lock_status status;
+    enum redis_status status;
     struct redis_answer answer;
 };
 
@@ -219,8 +219,8 @@ static void the_next_reads(void) {
     start(&second, connection, "BLPOP", "b", "0.1");
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
-    tools_check_status(first.status, LOCK_OK);
-    tools_check_status(second.status, LOCK_OK);
+    CHECK_INT(first.status, REDIS_ANSWERED);
+    CHECK_INT(second.status, REDIS_ANSWERED);
     redis_connection_close(connection);
 }
 
@@ -243,8 +243,8 @@ static void not_written(void) {
     redis_resume(&redis);
     /* If the reader gave up before the writer, it is unknown whether what was being written was carried out.
      */
-    CHECK(first.status == LOCK_UNAVAILABLE || first.status == LOCK_UNKNOWN);
-    tools_check_status(second.status, LOCK_UNAVAILABLE);
+    CHECK(first.status == REDIS_UNAVAILABLE || first.status == REDIS_UNKNOWN);
+    CHECK_INT(second.status, REDIS_UNAVAILABLE);
     CHECK(harness_wait(works_again, connection, 5000));
     CHECK_INT(redis_integer(&redis, "EXISTS", "large", "small", NULL), 0);
     redis_connection_close(connection);
@@ -264,7 +264,7 @@ static void *echo(void *arg) {
         char text[32];
         struct redis_answer answer;
         snprintf(text, sizeof text, "%d of %d", i, caller->number);
-        tools_check_status(call(caller->connection, &answer, "ECHO", text, NULL), LOCK_OK);
+        CHECK_INT(call(caller->connection, &answer, "ECHO", text, NULL), REDIS_ANSWERED);
         CHECK_STR(answer.text, text);
     }
     return NULL;
@@ -292,14 +292,14 @@ static void *count(void *arg) {
     struct caller *caller = arg;
     while (!*caller->stop) {
         struct redis_answer answer;
-        enum lock_status status = call(caller->connection, &answer, "INCR", "n", NULL);
-        if (status == LOCK_OK && answer.type == REDIS_ANSWER_INTEGER)
+        enum redis_status status = call(caller->connection, &answer, "INCR", "n", NULL);
+        if (status == REDIS_ANSWERED && answer.type == REDIS_INTEGER)
             caller->acknowledged++;
-        else if (status == LOCK_UNKNOWN)
+        else if (status == REDIS_UNKNOWN)
             caller->unknown++;
         else
             caller->unavailable++;
-        if (status != LOCK_OK)
+        if (status != REDIS_ANSWERED)
             harness_pause_ms(1);
     }
     return NULL;
@@ -374,7 +374,7 @@ static void crowd_cut_off(void) {
     uint64_t random = harness_seed();
     const char *kill[] = {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"};
     for (int64_t until_ms = harness_now_ms() + 2000; harness_now_ms() < until_ms;) {
-        tools_check_status(redis_connection_call(killer, 6, kill, &answer, NULL), LOCK_OK);
+        CHECK_INT(redis_connection_call(killer, 6, kill, &answer, NULL), REDIS_ANSWERED);
         if (harness_random(&random) % 64 == 0)
             harness_pause_ms(1); /* so that some get through */
     }
@@ -390,19 +390,19 @@ static void crowd_cut_off(void) {
 struct leaver {
     pthread_t thread;
     struct redis_connection *connection;
-    struct lock_cancel *cancel;
-    enum lock_status status;
+    struct cancel *cancel;
+    enum redis_status status;
     long counted; /* not unavailable, so it may be there */
     long acknowledged;
     _Atomic bool *stop;
 };
 
-static enum lock_status count_until(struct leaver *leaver) {
+static enum redis_status count_until(struct leaver *leaver) {
     const char *argv[] = {"INCR", "n"};
     struct redis_answer answer;
     leaver->status = redis_connection_call(leaver->connection, 2, argv, &answer, leaver->cancel);
-    leaver->counted += leaver->status != LOCK_UNAVAILABLE;
-    leaver->acknowledged += leaver->status == LOCK_OK;
+    leaver->counted += leaver->status != REDIS_UNAVAILABLE;
+    leaver->acknowledged += leaver->status == REDIS_ANSWERED;
     return leaver->status;
 }
 
@@ -422,31 +422,32 @@ static void cancelled(void) {
     check_works(connection);
     for (int others = 0; others < 2; others++) {
         struct command other;
-        struct lock_cancel *cancel = lock_cancel_new();
+        struct cancel cancel;
+        cancel_init(&cancel);
         redis_pause(&redis);
         if (others)
             start(&other, connection, "ECHO", "other", NULL);
         for (int i = 0; i < THREADS; i++) {
-            leavers[i] = (struct leaver){.connection = connection, .cancel = cancel};
+            leavers[i] = (struct leaver){.connection = connection, .cancel = &cancel};
             CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_once, &leavers[i]), 0);
         }
         harness_pause_ms(100);
         int64_t began_ms = harness_now_ms();
-        lock_cancel(cancel);
+        cancel_call(&cancel);
         for (int i = 0; i < THREADS; i++) {
             pthread_join(leavers[i].thread, NULL);
-            tools_check_status(leavers[i].status, LOCK_UNKNOWN);
+            CHECK_INT(leavers[i].status, REDIS_UNKNOWN);
         }
         CHECK(harness_now_ms() - began_ms < PATIENCE_MS / 2);
         redis_resume(&redis);
         if (others) {
             pthread_join(other.thread, NULL);
-            tools_check_status(other.status, LOCK_OK);
+            CHECK_INT(other.status, REDIS_ANSWERED);
         }
         check_works(connection);
-        tools_check_status(call(connection, &answer, "GET", "n", NULL), LOCK_OK);
+        CHECK_INT(call(connection, &answer, "GET", "n", NULL), REDIS_ANSWERED);
         CHECK_STR(answer.text, harness_format("%d", (others + 1) * THREADS));
-        lock_cancel_free(cancel);
+        cancel_destroy(&cancel);
     }
     redis_connection_close(connection);
 }
@@ -454,7 +455,7 @@ static void cancelled(void) {
 static void *count_and_leave(void *arg) {
     struct leaver *leaver = arg;
     while (!*leaver->stop) {
-        if (count_until(leaver) != LOCK_OK)
+        if (count_until(leaver) != REDIS_ANSWERED)
             harness_pause_ms(1);
     }
     return NULL;
@@ -467,14 +468,15 @@ static void crowd_that_leaves(void) {
     redis_start(&redis, "--appendfsync", "no", NULL);
     struct redis_connection *connection = open_connection(redis.port, "", 200),
                             *killer = open_connection(redis.port, "", 2000);
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct cancel cancel;
     struct leaver leavers[THREADS];
     _Atomic bool stop = false;
     long acknowledged = 0, counted = 0;
-    lock_cancel(cancel);
+    cancel_init(&cancel);
+    cancel_call(&cancel);
     for (int i = 0; i < THREADS; i++) {
         leavers[i] =
-            (struct leaver){.connection = connection, .cancel = i % 2 ? cancel : NULL, .stop = &stop};
+            (struct leaver){.connection = connection, .cancel = i % 2 ? &cancel : NULL, .stop = &stop};
         CHECK_INT(pthread_create(&leavers[i].thread, NULL, count_and_leave, &leavers[i]), 0);
     }
     uint64_t random = harness_seed();
@@ -498,7 +500,7 @@ static void crowd_that_leaves(void) {
     long there = (long)redis_integer(&redis, "GET", "n", NULL);
     if (acknowledged == 0 || there < acknowledged || there > counted)
         FAIL("%ld acknowledged, %ld at most, and the store has %ld", acknowledged, counted, there);
-    lock_cancel_free(cancel);
+    cancel_destroy(&cancel);
     redis_connection_close(connection);
     redis_connection_close(killer);
 }
