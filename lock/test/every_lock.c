@@ -1,6 +1,8 @@
 #include "lock/test/every_lock.h"
 
-#include <stdio.h>
+#include <string.h>
+
+#include "lock/test/etcd_tools.h"
 
 struct every_lock every_lock;
 
@@ -37,6 +39,26 @@ static void forget_in_etcd(const char *key) {
     etcd_command(&etcd, "del", "--prefix", harness_format("lock/%s", key), NULL);
 }
 
+static int count_in_redis(const char *key) {
+    return (int)(redis_integer(&redis, "EXISTS", harness_format("lock:{%s}", key), NULL) +
+                 redis_integer(&redis, "LLEN", harness_format("lock:{%s}:line", key), NULL));
+}
+
+static int count_in_nodes(const char *key) {
+    int count = 0;
+    for (int i = 0; i < 3; i++)
+        count += (int)redis_integer(&nodes[i], "EXISTS", harness_format("lock:{%s}", key), NULL);
+    return count == 3 ? 1 : -(count > 0);
+}
+
+static int count_in_zookeeper(const char *key) {
+    return tools_count_nodes(&zookeeper, harness_format("/lock/%s", key));
+}
+
+static int count_in_etcd(const char *key) {
+    return etcd_tools_count(&etcd, harness_format("lock/%s ", key));
+}
+
 static void hang_redis(bool hangs) {
     (hangs ? redis_pause : redis_resume)(&redis);
 }
@@ -67,7 +89,34 @@ static void hang_zookeeper(bool hangs) {
     (hangs ? zookeeper_pause : zookeeper_resume)(&zookeeper);
 }
 
-void every_lock_run(const struct every_lock_test tests[], size_t count) {
+/* ---- the network ---- */
+
+static struct proxy *proxies[3];
+static int proxy_count;
+
+static void put_proxy(int target_port) {
+    proxies[proxy_count++] = proxy_start(target_port);
+}
+
+void every_lock_disturb(enum proxy_mode mode, int n, const char *after) {
+    for (int i = 0; i < proxy_count; i++)
+        proxy_set(proxies[i], mode, n, after);
+}
+
+int every_lock_cuts(void) {
+    int cuts = 0;
+    for (int i = 0; i < proxy_count; i++)
+        cuts += proxy_faults(proxies[i]);
+    return cuts;
+}
+
+const char *every_lock_url_with(const char *url, const char *option) {
+    return harness_format("%s%c%s", url, strchr(url, '?') ? '&' : '?', option);
+}
+
+/* ---- all of them ---- */
+
+static void start_stores(void) {
     redis_start(&redis, NULL);
     for (int i = 0; i < 3; i++)
         redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
@@ -75,28 +124,66 @@ void every_lock_run(const struct every_lock_test tests[], size_t count) {
     etcd_start(&etcd, NULL);
     redis_cluster_start(&cluster, 3, 0);
     redis_sentinel_start(&sentinel);
-    const char *one = harness_format("redis://127.0.0.1:%d", redis.port);
+}
+
+static const char *url_of(const char *scheme, int port) {
+    return harness_format("%s://127.0.0.1:%d", scheme, port);
+}
+
+static const char *redlock_of(int a, int b, int c) {
+    return harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", a, b, c);
+}
+
+/* Puts proxies before the servers of the lock under test. */
+static void start_proxies(void) {
+    proxy_count = 0;
+    if (every_lock.forget == forget_in_redis) {
+        put_proxy(redis.port);
+        every_lock.proxied = url_of("redis", proxy_port(proxies[0]));
+    } else if (every_lock.forget == forget_in_nodes) {
+        for (int i = 0; i < 3; i++)
+            put_proxy(nodes[i].port);
+        every_lock.proxied =
+            redlock_of(proxy_port(proxies[0]), proxy_port(proxies[1]), proxy_port(proxies[2]));
+    } else if (every_lock.forget == forget_in_etcd) {
+        put_proxy(etcd.port);
+        every_lock.proxied = url_of("etcd", proxy_port(proxies[0]));
+    } else if (every_lock.forget == forget_in_zookeeper) {
+        put_proxy(zookeeper.port);
+        every_lock.proxied = url_of("zookeeper", proxy_port(proxies[0]));
+    }
+}
+
+void every_lock_run(const struct every_lock_test tests[], size_t count, bool also_local) {
+    start_stores();
+    const char *one = url_of("redis", redis.port), *three = redis_cluster_url(&cluster);
     const struct every_lock locks[] = {
-        {"local:", NULL, NULL, 1, 0, 0},
-        {one, forget_in_redis, hang_redis, 1, 2, 2},
-        {harness_format("%s?variant=watchdog", one), forget_in_redis, hang_redis, 1, 2, 2},
-        {redis_cluster_url(&cluster), forget_in_cluster, hang_cluster, 1, 2, 2},
-        {harness_format("%s?variant=watchdog", redis_cluster_url(&cluster)), forget_in_cluster, hang_cluster,
-         1, 2, 2},
-        {redis_sentinel_url(&sentinel), forget_at_the_master, hang_with_sentinels, 1, 2, 2},
-        {harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nodes[0].port, nodes[1].port,
-                        nodes[2].port),
-         forget_in_nodes, hang_nodes, 1, 6, 6},
-        {harness_format("etcd://127.0.0.1:%d", etcd.port), forget_in_etcd, hang_etcd, 3, 2, 2},
-        {harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), forget_in_etcd, hang_etcd, 3, 2,
+        {"local:", true, .slowness = 1},
+        {one, true, forget_in_redis, hang_redis, count_in_redis, .marker = "EVALSHA", .slowness = 1, 2, 2},
+        {every_lock_url_with(one, "variant=watchdog"), false, forget_in_redis, hang_redis, .slowness = 1, 2,
          2},
+        {three, false, forget_in_cluster, hang_cluster, .slowness = 1, 2, 2},
+        {every_lock_url_with(three, "variant=watchdog"), false, forget_in_cluster, hang_cluster,
+         .slowness = 1, 2, 2},
+        {redis_sentinel_url(&sentinel), false, forget_at_the_master, hang_with_sentinels, .slowness = 1, 2,
+         2},
+        {redlock_of(nodes[0].port, nodes[1].port, nodes[2].port), true, forget_in_nodes, hang_nodes,
+         count_in_nodes, .marker = "EVAL", .slowness = 1, 6, 6},
+        {url_of("etcd", etcd.port), true, forget_in_etcd, hang_etcd, count_in_etcd, .marker = "lock/a ",
+         .multiplexes = true, .slowness = 3, 2, 2},
+        {every_lock_url_with(url_of("etcd", etcd.port), "variant=fixed-key"), false, forget_in_etcd,
+         hang_etcd, .slowness = 3, 2, 2},
         /* The most: its server has removed the empty container. */
-        {harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), forget_in_zookeeper, hang_zookeeper, 5,
-         3, 8},
+        {url_of("zookeeper", zookeeper.port), true, forget_in_zookeeper, hang_zookeeper, count_in_zookeeper,
+         .marker = "/lock/a", .slowness = 5, 3, 8},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
         every_lock = locks[u];
-        for (size_t i = 0; i < count; i++)
-            harness_run(harness_format("%s %s", every_lock.url, tests[i].name), tests[i].test);
+        if (every_lock.first)
+            start_proxies();
+        for (size_t i = 0; i < count; i++) {
+            if ((every_lock.first || !tests[i].once) && (every_lock.hang || also_local))
+                harness_run(harness_format("%s %s", every_lock.url, tests[i].name), tests[i].test);
+        }
     }
 }

@@ -38,7 +38,8 @@ void fake_begin(const struct lock_backend *backend, int ttl_ms, int failures) {
     fake.withdrawn = fake.lost = 0;
     *lock = (struct lock){.backend = backend, .store = lock, .config = config, .ttl_ns = ttl_ms * MS};
     lock_env_init(&lock->env, &config);
-    lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, false, backend->outlives_deadline);
+    lock->renews = lock->renews_silent = backend->renews_active;
+    lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, lock->renews, backend->outlives_deadline);
     lock->maintenance = lock_maintenance_start(lock);
     CHECK(lock->maintenance != NULL);
     harness_defer(end, NULL);

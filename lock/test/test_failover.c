@@ -42,20 +42,6 @@ static bool names_second(void *arg) {
     return strstr(answer, harness_format(" %d]", shop->server[1].port)) != NULL;
 }
 
-static char told_key[LOCK_KEY_MAX + 1];
-static _Atomic int told;
-
-static void on_lost(void *ctx, const struct lock_grant *grant) {
-    (void)ctx;
-    memcpy(told_key, grant->key, sizeof told_key);
-    told++;
-}
-
-static bool is_told(void *arg) {
-    (void)arg;
-    return told > 0;
-}
-
 /* Everything is healthy, and an operator has the Sentinels replace the master, which takes commands for
  * another ten seconds. Who is connected leaves it at once: what the replica has is still held, and for as
  * long as was promised; what it has not is lost, and told, long before its deadline. */
@@ -66,9 +52,7 @@ static void replace_orderly(bool one_hangs) {
         redis_pause(&sentinel.sentinel[REDIS_SENTINELS - 1]);
     struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
     const char *url = harness_format("%s?ttl=60000", redis_sentinel_url(&sentinel));
-    const struct lock_config config = {.on_lost = on_lost};
-    told = 0;
-    struct lock *lock = tools_open(&config, url);
+    struct lock *lock = tools_open_told(url);
     struct lock_grant held = tools_acquire(lock, "held");
     redis_wait_copied(master, replica);
     /* From now on the replica hears nothing. */
@@ -81,8 +65,8 @@ static void replace_orderly(bool one_hangs) {
     CHECK(harness_wait(names_second, NULL, PATIENCE_MS));
     struct lock *after = tools_open(NULL, url);
     struct lock_grant second = tools_acquire(after, "lost");
-    CHECK(harness_wait(is_told, NULL, 5000));
-    CHECK_STR(told_key, "lost");
+    tools_wait_told(1);
+    CHECK_STR(told.grant.key, "lost");
     CHECK_INT(lock_remaining_ns(lock, &lost), 0);
     tools_check_status(lock_extend(lock, &lost), LOCK_LOST);
     tools_check_status(lock_release(lock, &lost), LOCK_NOT_OWNER);
@@ -90,7 +74,7 @@ static void replace_orderly(bool one_hangs) {
     tools_check_held(after, "held");
     long long ttl_ms = redis_integer(replica, "PTTL", "lock:{held}", NULL);
     CHECK(ttl_ms >= lock_remaining_ns(lock, &held) / 1000000);
-    CHECK_INT(told, 1);
+    CHECK_INT(told.times, 1);
     tools_release(lock, &held);
     tools_release(after, &second);
     if (one_hangs)

@@ -145,6 +145,51 @@ static void released_all_the_same(void) {
     CHECK(harness_wait(fake_is_withdrawn, &(int){PENDING}, PATIENCE_MS));
 }
 
+static _Atomic int renewals, refusals;
+
+enum { RENEWED_MS = 1500 };
+
+static enum lock_status grant_for_a_while(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = fake_now_ns(NULL) + RENEWED_MS * MS;
+    return LOCK_OK;
+}
+
+static void renew_at_last(void *store, struct lock_check *check, size_t count) {
+    (void)store;
+    CHECK(count == 1 && check->extends);
+    if (refusals > 0) {
+        refusals--;
+        check->status = LOCK_UNAVAILABLE;
+        return;
+    }
+    renewals++;
+    check->grant.deadline_ns = fake_now_ns(NULL) + RENEWED_MS * MS;
+    check->status = LOCK_OK;
+}
+
+static bool is_renewed_twice(void *arg) {
+    (void)arg;
+    return renewals >= 2 || fake.lost > 0;
+}
+
+/* A renewal that fails, since the store is away for a moment, is repeated before the holder is told. */
+static void renewal_is_repeated(void) {
+    static struct lock_backend renewing = {.caps = LOCK_CAN_EXTEND,
+                                           .renews_active = true,
+                                           .attempt = grant_for_a_while,
+                                           .withdraw = fake_withdraw,
+                                           .check = renew_at_last};
+    fake_begin(&renewing, RENEWED_MS, 0);
+    renewals = 0;
+    refusals = 2;
+    struct lock_grant grant = tools_acquire(&fake.lock, "key");
+    CHECK(harness_wait(is_renewed_twice, NULL, PATIENCE_MS));
+    CHECK_INT(fake.lost, 0);
+    CHECK_INT(refusals, 0);
+    tools_check_status(lock_progress(&fake.lock, &grant), LOCK_OK);
+}
+
 /* Stopping does not wait until everything is verified. */
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
@@ -302,6 +347,7 @@ int main(int argc, char **argv) {
     harness_run("a waiter takes over a forgotten grant", taken_over);
     harness_run("verifying comes before releasing", verified_first);
     harness_run("releases are done all the same", released_all_the_same);
+    harness_run("a renewal that fails is repeated", renewal_is_repeated);
     harness_run("stopped at once", stopped_at_once);
     harness_run("many grants are verified together", verified_together);
     harness_run("a grant that was passed on is lost", lost_by_its_heir);

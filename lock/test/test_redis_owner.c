@@ -1,8 +1,5 @@
 /* The lock in one Redis: what is in the store, and who is served when. Two handles are two processes to the
  * store. */
-#include <dirent.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +16,8 @@ static struct lock *open_by(const struct proxy *proxy, const char *options) {
 }
 
 static void begin(void) {
-    redis_start(&redis, NULL);
+    redis_command(&redis, "FLUSHALL", NULL);
+    redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
 }
 
 static void in_the_store(void) {
@@ -42,11 +40,10 @@ static void slow_answer(void) {
     begin();
     struct proxy *proxy = proxy_start(redis.port);
     struct lock *lock = open_by(proxy, "ttl=5000");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
+    tools_use(lock, "a");
     proxy_set(proxy, PROXY_DELAY, 300, NULL);
     int64_t before_ns = lock_now_ns(lock);
-    grant = tools_acquire(lock, "a");
+    struct lock_grant grant = tools_acquire(lock, "a");
     CHECK(lock_now_ns(lock) >= before_ns + 300 * 1000000LL);
     CHECK(grant.deadline_ns <= before_ns + 4950 * 1000000LL);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
@@ -74,38 +71,15 @@ static void no_trace(void) {
     lock_cancel_free(cancel);
 }
 
-static bool blocks_all_signals(const char *task) {
-    char line[256];
-    unsigned long long blocked = 0;
-    FILE *status = fopen(harness_format("/proc/self/task/%s/status", task), "r");
-    while (status && fgets(line, sizeof line, status)) {
-        if (strncmp(line, "SigBlk:", 7) == 0)
-            blocked = strtoull(line + 7, NULL, 16);
-    }
-    if (status)
-        fclose(status);
-    return blocked >> (SIGTERM - 1) & 1 && blocked >> (SIGINT - 1) & 1 && blocked >> (SIGUSR1 - 1) & 1;
-}
-
-static int count_threads(bool blocking) {
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL);
-    for (struct dirent *task; (task = readdir(tasks));)
-        count += task->d_name[0] != '.' && blocks_all_signals(task->d_name) == blocking;
-    closedir(tasks);
-    return count;
-}
-
 /* The library's threads, of which one that waited has two, take no signals: those are the program's. */
 static void signals(void) {
     begin();
-    int others = count_threads(false), blocking = count_threads(true);
+    int others = tools_count_threads(false), blocking = tools_count_threads(true);
     struct lock *holder = open_lock(""), *lock = open_lock("");
     struct lock_grant held = tools_acquire(holder, "a"), grant;
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 50), NULL, &grant), LOCK_TIMEOUT);
-    CHECK_INT(count_threads(false), others);
-    CHECK_INT(count_threads(true), blocking + 3);
+    CHECK_INT(tools_count_threads(false), others);
+    CHECK_INT(tools_count_threads(true), blocking + 3);
     tools_release(holder, &held);
 }
 
@@ -184,8 +158,7 @@ static void the_dead_and_the_gone(void) {
     memset(gone + 16, 'f', 16);
     redis_command(&redis, "RPUSH", "lock:{a}:line", gone, NULL);
     tools_release(other, &waiter->grant);
-    held = tools_acquire(holder, "a");
-    tools_release(holder, &held);
+    tools_use(holder, "a");
     tools_check_no_trace(&redis, "a");
 }
 
@@ -318,14 +291,14 @@ static void local_preference_is_bounded(void) {
     CHECK(!harness_failed());
     CHECK(hammers[0].turns > 20);
     CHECK(turns <= 3L * 16 * (hammers[0].turns + 1));
-    struct lock_metrics metrics;
-    lock_read_metrics(crowd, &metrics);
+    struct lock_metrics metrics = tools_metrics(crowd);
     CHECK(metrics.passed > metrics.acquired / 2);
     tools_check_no_trace(&redis, "a");
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    redis_start(&redis, NULL);
     harness_run("what is in the store", in_the_store);
     harness_run("a slow answer", slow_answer);
     harness_run("who gives up leaves no trace", no_trace);

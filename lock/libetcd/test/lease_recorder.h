@@ -19,7 +19,7 @@ struct lease_recorder {
     atomic_bool held;    /* on_lost waits until this is false */
 };
 
-/* Lives until the program ends: its callback may come after the end of the test. */
+/* Lives as long as the program: its callback may come after the end of the test. */
 struct lease_recorder *lease_recorder_new(void);
 void lease_recorder_keep(struct etcd *etcd, struct lease_recorder *lease, int64_t id, int64_t ttl_s,
                          int64_t granted_ns, int64_t every_ms);

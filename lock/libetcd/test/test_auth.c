@@ -10,41 +10,9 @@
 
 enum { THREADS = 8 };
 
-/* ---- setup, as root. --bcrypt-cost 4 makes logins cheap where their cost does not matter ---- */
+/* As root. --bcrypt-cost 4 makes logins cheap where their cost does not matter. */
 
 #define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
-
-/* Users: root may do everything; alice may read and write all keys; bob may read keys that begin with b. */
-static void add_users(const struct etcd_server *server) {
-    static const char *const commands[][6] = {
-        {"user", "add", "root:rootpw"},
-        {"user", "add", "alice:secret-word"},
-        {"user", "add", "bob:bobpw"},
-        {"role", "add", "all"},
-        {"role", "add", "b"},
-        {"user", "grant-role", "root", "root"},
-        {"user", "grant-role", "alice", "all"},
-        {"user", "grant-role", "bob", "b"},
-        {"role", "grant-permission", "all", "readwrite", "", "--prefix=true"},
-        {"role", "grant-permission", "b", "read", "b", "--prefix=true"},
-    };
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const char *const *c = commands[i];
-        CHECK(!strstr(etcd_command(server, c[0], c[1], c[2], c[3], c[4], c[5], NULL), "Error"));
-    }
-}
-
-static void enable(const struct etcd_server *server) {
-    CHECK_HAS(etcd_command(server, "auth", "enable", NULL), "Authentication Enabled");
-}
-
-static struct etcd *open_as(const struct etcd_server *server, const char *user, const char *password) {
-    const struct etcd_config config = {.endpoints = tools_endpoints(server, 1),
-                                       .user = user,
-                                       .password = password,
-                                       .timeout_ms = PATIENCE_MS};
-    return tools_open_config(&config);
-}
 
 /* The number of tokens so far. */
 static uint64_t tokens(struct etcd *etcd) {
@@ -74,7 +42,8 @@ static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_
 static struct etcd_server server;
 
 static void permissions(void) {
-    struct etcd *alice = open_as(&server, "alice", "secret-word"), *bob = open_as(&server, "bob", "bobpw");
+    struct etcd *alice = tools_open_as(&server, "alice", "secret-word"),
+                *bob = tools_open_as(&server, "bob", "bobpw");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "b1", error), ETCD_OK);
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
@@ -102,7 +71,7 @@ static void permissions(void) {
 }
 
 static void check_denied(const char *user, const char *password, const char *text) {
-    struct etcd *etcd = open_as(&server, user, password);
+    struct etcd *etcd = tools_open_as(&server, user, password);
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(get(etcd, "b1", error), ETCD_DENIED);
     CHECK_HAS(error, text);
@@ -120,7 +89,7 @@ static void unknown_users(void) {
 
 /* Tokens go through Raft, so the server knows them after the restart. */
 static void server_restarts(void) {
-    struct etcd *alice = open_as(&server, "alice", "secret-word");
+    struct etcd *alice = tools_open_as(&server, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     etcd_kill(&server);
     etcd_restart(&server);
@@ -132,13 +101,13 @@ static void server_restarts(void) {
 static void password_changes(void) {
     CHECK_HAS(CTL(&server, "user", "add", "carol:one"), "created");
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
-    struct etcd *carol = open_as(&server, "carol", "one");
+    struct etcd *carol = tools_open_as(&server, "carol", "one");
     CHECK_STATUS(put(carol, "c", NULL), ETCD_OK);
     CHECK_HAS(CTL(&server, "user", "delete", "carol"), "deleted");
     CHECK_HAS(CTL(&server, "user", "add", "carol:two"), "created");
     CHECK_STATUS(put(carol, "c", NULL), ETCD_DENIED);
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
-    CHECK_STATUS(put(open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
+    CHECK_STATUS(put(tools_open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
 }
 
 /* ---- tokens that expire ---- */
@@ -177,9 +146,9 @@ static void join(struct crowd *crowd) {
 static void tokens_expire(void) {
     struct etcd_server hasty;
     etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
-    add_users(&hasty);
-    enable(&hasty);
-    struct etcd *alice = open_as(&hasty, "alice", "secret-word");
+    tools_add_users(&hasty);
+    tools_enable_auth(&hasty);
+    struct etcd *alice = tools_open_as(&hasty, "alice", "secret-word");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     uint64_t before = tokens(alice);
@@ -210,9 +179,9 @@ static void tokens_of_old_revision(void) {
     CHECK_INT(status, 0);
     etcd_start(&signing, "--auth-token",
                harness_format("jwt,pub-key=%s.pub,priv-key=%s,sign-method=RS256,ttl=600s", key, key), NULL);
-    add_users(&signing);
-    enable(&signing);
-    struct etcd *alice = open_as(&signing, "alice", "secret-word");
+    tools_add_users(&signing);
+    tools_enable_auth(&signing);
+    struct etcd *alice = tools_open_as(&signing, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_INT(tokens(alice), 1);
     CHECK_HAS(CTL(&signing, "user", "add", "dave:one"), "created");
@@ -235,19 +204,20 @@ static void tokens_of_old_revision(void) {
 static void auth_switched(void) {
     struct etcd_server plain;
     etcd_start(&plain, "--bcrypt-cost", "4", NULL);
-    struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
+    struct etcd *alice = tools_open_as(&plain, "alice", "secret-word"),
+                *none = tools_open_as(&plain, NULL, NULL);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
-    add_users(&plain);
+    tools_add_users(&plain);
     struct crowd crowd = {.etcd = alice};
     start(&crowd);
-    enable(&plain);
+    tools_enable_auth(&plain);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_DENIED);
     CHECK_HAS(CTL(&plain, "auth", "disable"), "Disabled");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
-    enable(&plain);
+    tools_enable_auth(&plain);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     join(&crowd);
 }
@@ -255,8 +225,8 @@ static void auth_switched(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&server, "--bcrypt-cost", "4", NULL);
-    add_users(&server);
-    enable(&server);
+    tools_add_users(&server);
+    tools_enable_auth(&server);
     harness_run("permissions", permissions);
     harness_run("unknown users", unknown_users);
     harness_run("the server restarts", server_restarts);

@@ -175,47 +175,6 @@ static void paused_server(void) {
     tools_check_put(etcd, 0, ETCD_OK);
 }
 
-static void truncated_reply(void) {
-    struct etcd_server server;
-    etcd_start(&server, NULL);
-    struct etcd *etcd = tools_open(&server, 1);
-    struct proxy *proxy = proxy_start(server.port);
-    struct etcd *through = tools_open_at(harness_format("127.0.0.1:%d", proxy_port(proxy)));
-    CHECK(!tools_get(through, "none"));
-    struct etcd_put put = {.key = etcd_text("first"), .value = etcd_text("1")};
-    proxy_set(proxy, PROXY_CUT, 0, "first");
-    CHECK_STATUS(etcd_put(through, &put, NULL, NULL), ETCD_UNKNOWN);
-    CHECK_INT(proxy_faults(proxy), 1);
-    proxy_set(proxy, PROXY_CUT, 0, "second");
-    put.key = etcd_text("second");
-    char error[ETCD_ERROR_SIZE] = "untouched";
-    const struct etcd_call call = {.idempotent = true, .error = error, .error_size = sizeof error};
-    CHECK_STATUS(etcd_put(through, &put, &call, NULL), ETCD_OK);
-    CHECK_STR(error, "untouched");
-    CHECK_INT(proxy_faults(proxy), 2);
-    proxy_set(proxy, PROXY_CUT, 0, "third");
-    CHECK(!tools_get(through, "third"));
-    CHECK_INT(proxy_faults(proxy), 3);
-    CHECK(version_of(etcd, "first") <= 1);
-    int64_t version = version_of(etcd, "second");
-    CHECK(version == 1 || version == 2);
-}
-
-static void restart_between_calls(void) {
-    struct etcd_server server;
-    etcd_start(&server, NULL);
-    struct etcd *etcd = tools_open(&server, 1);
-    for (int i = 0; i < 4; i++) {
-        tools_put(etcd, "a", "1");
-        i % 2 ? etcd_kill(&server) : etcd_stop(&server);
-        etcd_restart(&server);
-        if (i < 2)
-            tools_put(etcd, "a", "2");
-        CHECK_STR(tools_get(etcd, "a"), i < 2 ? "2" : "1");
-    }
-    CHECK_INT(version_of(etcd, "a"), 6);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("requests that are refused", invalid_requests);
@@ -223,7 +182,5 @@ int main(int argc, char **argv) {
     harness_run("no server listens", no_server_listens);
     harness_run("no leader, then one", no_leader_yet);
     harness_run("a paused server", paused_server);
-    harness_run("a truncated reply", truncated_reply);
-    harness_run("the server restarts between two calls", restart_between_calls);
     return harness_finish();
 }

@@ -5,18 +5,6 @@
 
 static struct etcd_server server;
 
-/* Set up by each test. */
-struct start {
-    struct etcd *etcd;
-    int64_t base; /* the store's revision */
-};
-
-static struct start begin(void) {
-    struct start start = {.etcd = tools_open(&server, 1)};
-    start.base = recorder_revision(start.etcd);
-    return start;
-}
-
 struct load {
     struct etcd *etcd;
     const char *key;
@@ -52,13 +40,12 @@ static void dawdle(struct recorder *recorder) {
 }
 
 static void cancel_while_events_arrive(void) {
-    enum { ROUNDS = 300 };
-    struct start s = begin();
+    enum { ROUNDS = 200 };
+    struct recorder_start s = recorder_begin(&server);
     struct load load;
     start_load(&load, tools_open(&server, 1), "busy");
     for (int i = 0; i < ROUNDS && !harness_failed(); i++) {
-        struct etcd_watch_config config = recorder_key("busy");
-        struct recorder *recorder = recorder_watch(s.etcd, &config, s.base);
+        struct recorder *recorder = recorder_watch_key(s.etcd, "busy", s.base);
         recorder_then(recorder, dawdle, NULL);
         if (i % 3 > 0)
             CHECK(harness_wait(has_event, recorder, PATIENCE_MS));
@@ -77,9 +64,8 @@ static void *release_later(void *arg) {
 }
 
 static void cancelling_waits_for_the_callback(void) {
-    struct start s = begin();
-    struct etcd_watch_config config = recorder_key("a");
-    struct recorder *recorder = recorder_watch(s.etcd, &config, s.base);
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *recorder = recorder_watch_key(s.etcd, "a", s.base);
     pthread_t thread;
     recorder_created(recorder);
     recorder_hold(recorder);
@@ -93,18 +79,14 @@ static void cancelling_waits_for_the_callback(void) {
     pthread_join(thread, NULL);
 }
 
-static void cancel_itself(struct recorder *recorder) {
-    if (recorder->events == 0)
-        return;
-    etcd_watch_cancel(recorder->watch);
-    recorder->closed = true;
-    recorder->arg = recorder;
-}
-
 static void cancel_itself_at_once(struct recorder *recorder) {
     etcd_watch_cancel(recorder->watch);
     recorder->closed = true;
-    recorder->arg = recorder;
+}
+
+static void cancel_itself(struct recorder *recorder) {
+    if (recorder->events > 0)
+        cancel_itself_at_once(recorder);
 }
 
 static void cancel_the_other(struct recorder *recorder) {
@@ -116,11 +98,10 @@ static void cancel_the_other(struct recorder *recorder) {
 }
 
 static void cancel_from_callbacks(void) {
-    struct start s = begin();
-    struct etcd_watch_config config = recorder_key("a");
-    struct recorder *itself = recorder_watch(s.etcd, &config, s.base);
-    struct recorder *other = recorder_watch(s.etcd, &config, s.base);
-    struct recorder *canceller = recorder_watch(s.etcd, &config, s.base);
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *itself = recorder_watch_key(s.etcd, "a", s.base);
+    struct recorder *other = recorder_watch_key(s.etcd, "a", s.base);
+    struct recorder *canceller = recorder_watch_key(s.etcd, "a", s.base);
     recorder_created(itself);
     recorder_created(other);
     recorder_then(itself, cancel_itself, NULL);
@@ -129,8 +110,6 @@ static void cancel_from_callbacks(void) {
     tools_put(s.etcd, "a", "2");
     recorder_is(canceller, "created@0 a=1@1 a=2@2");
     recorder_is(itself, "created@0 a=1@1");
-    config.revision = 0;
-    config.end = etcd_text("");
     struct recorder *ended = recorder_watch(
         s.etcd, &(struct etcd_watch_config){.key = etcd_text("b"), .end = etcd_text("a")}, s.base);
     recorder_then(ended, cancel_itself_at_once, NULL); /* or it has been reported already */
@@ -156,9 +135,8 @@ static bool has_another(void *arg) {
 }
 
 static void start_from_callback(void) {
-    struct start s = begin();
-    struct etcd_watch_config config = recorder_key("first");
-    struct recorder *first = recorder_watch(s.etcd, &config, s.base);
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *first = recorder_watch_key(s.etcd, "first", s.base);
     of_callbacks = s.etcd;
     recorder_then(first, begin_another, NULL);
     recorder_created(first);
@@ -177,8 +155,7 @@ static void close_while_events_arrive(void) {
         CHECK_STATUS(etcd_open(&config, &etcd, NULL, 0), ETCD_OK);
         struct recorder *recorder[5];
         for (int j = 0; j < 5; j++) {
-            struct etcd_watch_config watch = recorder_key("busy");
-            recorder[j] = recorder_watch(etcd, &watch, 0);
+            recorder[j] = recorder_watch_key(etcd, "busy", 0);
             recorder_then(recorder[j], dawdle, NULL);
         }
         if (i % 3 > 0)

@@ -19,6 +19,13 @@ struct etcd *tools_open(const struct etcd_server *servers, int count);
 /* The same with any configuration. Fails the test where it cannot. */
 struct etcd *tools_open_config(const struct etcd_config *config);
 
+/* Users of a server without authentication, which is switched on then: root (password rootpw) may do
+ * everything; alice (secret-word) may read and write all keys; bob (bobpw) may read keys that begin with b.
+ */
+void tools_add_users(const struct etcd_server *server);
+void tools_enable_auth(const struct etcd_server *server);
+struct etcd *tools_open_as(const struct etcd_server *server, const char *user, const char *password);
+
 /* The same for an endpoint that is not an etcd_server. */
 struct etcd *tools_open_at(const char *endpoints);
 /* The number of threads inside calls. */
