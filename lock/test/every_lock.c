@@ -30,13 +30,19 @@ static void forget_in_nodes(const char *key) {
         redis_command(&nodes[i], "DEL", harness_format("lock:{%s}", key), NULL);
 }
 
+/* Of the nodes OWNER-NUMBER the holder's has the least number. */
 static void forget_in_zookeeper(const char *key) {
-    const char *path = harness_format("/lock/%s", key);
-    zookeeper_delete(&zookeeper, harness_format("%s/%s", path, zookeeper_list(&zookeeper, path)));
+    const char *path = harness_format("/lock/%s", key), *holder = NULL;
+    char *list = harness_format("%s", zookeeper_list(&zookeeper, path));
+    for (char *node; (node = strsep(&list, " "));) {
+        if (!holder || strcmp(strchr(node, '-'), strchr(holder, '-')) < 0)
+            holder = node;
+    }
+    zookeeper_delete(&zookeeper, harness_format("%s/%s", path, holder));
 }
 
 static void forget_in_etcd(const char *key) {
-    etcd_command(&etcd, "del", "--prefix", harness_format("lock/%s", key), NULL);
+    etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, key, 0));
 }
 
 static int count_in_redis(const char *key) {
@@ -116,14 +122,17 @@ const char *every_lock_url_with(const char *url, const char *option) {
 
 /* ---- all of them ---- */
 
-static void start_stores(void) {
+/* `first`: the first lock of each kind of store needs no other. */
+static void start_stores(bool first) {
     redis_start(&redis, NULL);
     for (int i = 0; i < 3; i++)
         redis_start(&nodes[i], "--appendonly", "no", NULL); /* three that wait for one disk would be slow */
     zookeeper_start(&zookeeper);
     etcd_start(&etcd, NULL);
-    redis_cluster_start(&cluster, 3, 0);
-    redis_sentinel_start(&sentinel);
+    if (!first) {
+        redis_cluster_start(&cluster, 3, 0);
+        redis_sentinel_start(&sentinel);
+    }
 }
 
 static const char *url_of(const char *scheme, int port) {
@@ -155,27 +164,30 @@ static void start_proxies(void) {
 }
 
 void every_lock_run(const struct every_lock_test tests[], size_t count, bool also_local) {
-    start_stores();
-    const char *one = url_of("redis", redis.port), *three = redis_cluster_url(&cluster);
+    bool all_once = true;
+    for (size_t i = 0; i < count; i++)
+        all_once = all_once && tests[i].once;
+    start_stores(all_once);
+    const char *one = url_of("redis", redis.port), *three = all_once ? "" : redis_cluster_url(&cluster);
+    const char *sentinels = all_once ? "" : redis_sentinel_url(&sentinel);
+    const char *one_etcd = url_of("etcd", etcd.port);
     const struct every_lock locks[] = {
-        {"local:", true, .slowness = 1},
-        {one, true, forget_in_redis, hang_redis, count_in_redis, .marker = "EVALSHA", .slowness = 1, 2, 2},
-        {every_lock_url_with(one, "variant=watchdog"), false, forget_in_redis, hang_redis, .slowness = 1, 2,
-         2},
-        {three, false, forget_in_cluster, hang_cluster, .slowness = 1, 2, 2},
-        {every_lock_url_with(three, "variant=watchdog"), false, forget_in_cluster, hang_cluster,
-         .slowness = 1, 2, 2},
-        {redis_sentinel_url(&sentinel), false, forget_at_the_master, hang_with_sentinels, .slowness = 1, 2,
-         2},
-        {redlock_of(nodes[0].port, nodes[1].port, nodes[2].port), true, forget_in_nodes, hang_nodes,
-         count_in_nodes, .marker = "EVAL", .slowness = 1, 6, 6},
-        {url_of("etcd", etcd.port), true, forget_in_etcd, hang_etcd, count_in_etcd, .marker = "lock/a ",
-         .multiplexes = true, .slowness = 3, 2, 2},
-        {every_lock_url_with(url_of("etcd", etcd.port), "variant=fixed-key"), false, forget_in_etcd,
-         hang_etcd, .slowness = 3, 2, 2},
+        {"local:", true, 1, .forget = NULL},
+        {one, true, 1, 2, 2, forget_in_redis, hang_redis, .count = count_in_redis, .marker = "EVALSHA"},
+        {every_lock_url_with(one, "variant=watchdog"), false, 1, 2, 2, forget_in_redis, .hang = hang_redis},
+        {three, false, 1, 2, 2, forget_in_cluster, .hang = hang_cluster},
+        {every_lock_url_with(three, "variant=watchdog"), false, 1, 2, 2, forget_in_cluster,
+         .hang = hang_cluster},
+        {sentinels, false, 1, 2, 2, forget_at_the_master, .hang = hang_with_sentinels},
+        {redlock_of(nodes[0].port, nodes[1].port, nodes[2].port), true, 1, 6, 6, forget_in_nodes, hang_nodes,
+         .count = count_in_nodes, .marker = "EVAL"},
+        {one_etcd, true, 3, 2, 2, forget_in_etcd, hang_etcd, .count = count_in_etcd, .marker = "lock/a ",
+         .multiplexes = true},
+        {every_lock_url_with(one_etcd, "variant=fixed-key"), false, 3, 2, 2, forget_in_etcd,
+         .hang = hang_etcd},
         /* The most: its server has removed the empty container. */
-        {url_of("zookeeper", zookeeper.port), true, forget_in_zookeeper, hang_zookeeper, count_in_zookeeper,
-         .marker = "/lock/a", .slowness = 5, 3, 8},
+        {url_of("zookeeper", zookeeper.port), true, 5, 3, 8, forget_in_zookeeper, hang_zookeeper,
+         .count = count_in_zookeeper, .marker = "/lock/a"},
     };
     for (size_t u = 0; u < sizeof locks / sizeof *locks; u++) {
         every_lock = locks[u];

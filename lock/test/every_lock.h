@@ -7,17 +7,18 @@
 /* The lock under test. */
 extern struct every_lock {
     const char *url;
-    bool first;                      /* of the locks with this kind of store; the others differ in what they
-                                        renew, or in how they find it */
-    void (*forget)(const char *key); /* makes the store lose the grant of a key; NULL: local: */
-    void (*hang)(bool hangs);        /* pauses or resumes the store */
-    int (*count)(const char *key); /* how many hold the key in the store, or wait there; -1: some of redlock's
-                                      nodes have a holder; with `first` only, like what follows */
-    const char *proxied;           /* the same store, by proxies */
+    bool first; /* of the locks with this kind of store; the others differ in what they renew, or in how they
+                   find it */
+    int slowness;                      /* of the store: tests of a slow store make fewer calls */
+    int requests_least, requests_most; /* what an acquisition and its release cost that nothing disturbs */
+    void (*forget)(const char *key);   /* makes the store lose the grant of a key; NULL: local: */
+    void (*hang)(bool hangs);          /* pauses or resumes the store */
+    /* With `first` only: */
+    int (*count)(const char *key); /* how many hold the key in the store, or wait there; -1: only some of
+                                      redlock's nodes have a holder */
     const char *marker;            /* in each request that acquires or releases the key "a" */
     bool multiplexes;              /* other replies share the connection with the key's */
-    int slowness;                  /* of the store: tests of a slow store make fewer calls */
-    int requests_least, requests_most; /* what an acquisition and its release cost that nothing disturbs */
+    const char *proxied;           /* the URL of the same store, by proxies */
 } every_lock;
 
 /* A URL with one more option. */

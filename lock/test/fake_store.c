@@ -15,12 +15,20 @@ void fake_on_lost(void *ctx, const struct lock_grant *grant) {
     fake.lost++;
 }
 
-bool fake_is_withdrawn(void *times) {
+static bool is_withdrawn(void *times) {
     return fake.withdrawn >= *(int *)times;
 }
 
-bool fake_is_lost(void *times) {
+static bool is_lost(void *times) {
     return fake.lost >= *(int *)times;
+}
+
+void fake_wait_withdrawn(int times) {
+    CHECK(harness_wait(is_withdrawn, &times, PATIENCE_MS));
+}
+
+void fake_wait_lost(int times) {
+    CHECK(harness_wait(is_lost, &times, PATIENCE_MS));
 }
 
 static void end(void *arg) {
@@ -36,7 +44,8 @@ void fake_begin(const struct lock_backend *backend, int ttl_ms, int failures) {
     struct lock *lock = &fake.lock;
     fake.failures = failures;
     fake.withdrawn = fake.lost = 0;
-    *lock = (struct lock){.backend = backend, .store = lock, .config = config, .ttl_ns = ttl_ms * MS};
+    fake.backend = *backend;
+    *lock = (struct lock){.backend = &fake.backend, .store = lock, .config = config, .ttl_ns = ttl_ms * MS};
     lock_env_init(&lock->env, &config);
     lock->renews = lock->renews_silent = backend->renews_active;
     lock->queue = lock_local_queue_new(&lock->env, lock->ttl_ns, lock->renews, backend->outlives_deadline);

@@ -144,22 +144,6 @@ static void right(void) {
     CHECK(!strstr(text, "WRONG") && !strstr(text, "FAILED"));
 }
 
-/* With holders that sleep, a fair lock serves all contenders in turn, and each waits for the others. */
-static void held(void) {
-    run("--seconds 0.4 --contenders 1,4 --processes 1 --hold 2000 local:", 0);
-    const json_t *rows = member(load(), "rows"), *row = json_array_get(rows, 0);
-    check_row(row, "own", 1, 1);
-    CHECK(number(row, "wait_us.p50") < 1000);
-    row = json_array_get(rows, 2);
-    check_row(row, "shared", 1, 4);
-    CHECK_INT(number(row, "hold_us"), 2000);
-    CHECK(number(row, "pairs") <= number(row, "seconds") / 0.002 + 2);
-    CHECK(number(row, "handovers") >= number(row, "pairs") - 1);
-    CHECK(number(row, "wait_us.p50") >= 3 * 1900);
-    CHECK(number(row, "contender_share.least") > 0.8);
-    CHECK(number(row, "contender_share.most") < 1.2);
-}
-
 static void wrong(void) {
     run("none: --teaching --seconds 0.3 --hold 100 --contenders 1,4 --processes 1,2", 1);
     const json_t *rows = member(load(), "rows");
@@ -194,15 +178,6 @@ static void wrong_without_a_meeting(void) {
                        redis.port),
         0);
     CHECK_HAS(proc_output(&bench), "It is known to be wrong, though");
-}
-
-/* A lock of one process does not work between two, and the table must show it. */
-static void between_processes(void) {
-    run("local: --teaching --seconds 0.3 --hold 100 --shared --contenders 4 --processes 1,2", 1);
-    const json_t *rows = member(load(), "rows");
-    CHECK_INT(json_array_size(rows), 2);
-    CHECK_INT(wrongs(json_array_get(rows, 0)), 0);
-    CHECK(wrongs(json_array_get(rows, 1)) > 0);
 }
 
 static void of_redis(void) {
@@ -356,10 +331,8 @@ static void killed(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a right lock", right);
-    harness_run("a lock that is held for a while", held);
     harness_run("a wrong lock", wrong);
     harness_run("a wrong lock, though no two holders meet", wrong_without_a_meeting);
-    harness_run("a lock of one process, between two processes", between_processes);
     harness_run("a lock of Redis, and its requests", of_redis);
     harness_run("a store that does not run", no_store);
     harness_run("a store that crashes", store_breaks_down);

@@ -20,57 +20,20 @@ static struct lock *open_lock(const char *options) {
 
 static void in_the_store(void) {
     begin();
-    struct lock *lock = open_lock("ttl=5000"), *other = open_lock("ttl=5000");
-    int64_t before_ns = lock_now_ns(lock);
-    struct lock_grant grant = tools_acquire(lock, "a"), none;
-    CHECK(grant.deadline_ns <= lock_now_ns(lock) + 5000 * 1000000LL);
-    CHECK(grant.deadline_ns >= before_ns + 5000 * 1000000LL / 8 * 7);
+    struct lock *lock = open_lock("ttl=5000");
+    struct lock_grant grant = tools_acquire(lock, "a");
     CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "CreateRevision"),
               harness_format("%llu", (unsigned long long)grant.fence));
     const char *lease = etcd_tools_lease(&etcd, "a", 0);
     CHECK_HAS(etcd_command(&etcd, "lease", "timetolive", lease, "--keys", NULL), "lock/a ");
-    tools_check_status(lock_try(other, "a", &none), LOCK_BUSY);
-    CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
-    tools_check_status(lock_acquire(other, "a", tools_in_ms(other, 100), NULL, &none), LOCK_TIMEOUT);
-    CHECK_INT(etcd_tools_count(&etcd, "lock/"), 1);
     tools_release(lock, &grant);
     etcd_tools_check_no_trace(&etcd);
     CHECK(etcd_tools_count(&etcd, "lock session ") > 0); /* on its lease, until that runs out */
 }
 
 /* ---- what it costs ---- */
-
-/* Twenty processes wait. A hand-over takes two requests, however many wait; and each waiter asks once a
- * second. */
-static void a_crowd_waits(void) {
-    enum { MANY = 20, LEAST = 2 * (MANY + 1) };
-    static struct tools_waiter *waiters[MANY];
-    begin();
-    struct lock *holder = open_lock("ttl=60000");
-    struct lock_grant held = tools_acquire(holder, "a");
-    for (int i = 0; i < MANY; i++) {
-        waiters[i] = tools_wait(open_lock("ttl=60000"), "a", PATIENCE_MS, NULL);
-        etcd_tools_wait_for_queue(&etcd, "a", i + 2);
-    }
-    harness_pause_ms(200); /* until they have seen that their watches are there */
-    long long before = etcd_tools_requests(&etcd);
-    int64_t began_ms = harness_now_ms();
-    uint64_t fence = held.fence;
-    tools_release(holder, &held);
-    for (int i = 0; i < MANY; i++) {
-        tools_check_status(tools_join(waiters[i]), LOCK_OK);
-        CHECK(waiters[i]->grant.fence > fence);
-        fence = waiters[i]->grant.fence;
-        for (int k = i + 1; k < MANY; k++)
-            CHECK(!waiters[k]->done);
-        tools_release(waiters[i]->lock, &waiters[i]->grant);
-    }
-    long long retries = (harness_now_ms() - began_ms) / 1000 + 1;
-    CHECK(etcd_tools_requests(&etcd) - before <= LEAST + retries * MANY);
-    etcd_tools_check_no_trace(&etcd);
-}
 
 static bool watches_none(void *lock) {
     tools_use(lock, "free");
@@ -142,62 +105,7 @@ static void woken(void) {
 
 /* ---- keys ---- */
 
-static void odd_keys(void) {
-    enum { FIRST = '!', LAST = '~', MANY = 2 * (LAST - FIRST + 1) + 2 };
-    const char *keys[MANY];
-    static struct lock_grant grants[MANY];
-    int count = 0;
-    begin();
-    struct lock *lock = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    for (int c = FIRST; c <= LAST; c++) {
-        keys[count++] = harness_format("%c", c);
-        keys[count++] = harness_format("a/b%c", c);
-    }
-    keys[count++] = harness_repeat('k', LOCK_KEY_MAX);
-    keys[count++] = harness_repeat('k', LOCK_KEY_MAX - 1);
-    CHECK_INT(count, MANY);
-    for (int i = 0; i < MANY; i++) {
-        struct lock_grant none;
-        grants[i] = tools_acquire(lock, keys[i]);
-        tools_check_status(lock_try(other, keys[i], &none), LOCK_BUSY);
-    }
-    CHECK_INT(etcd_tools_count(&etcd, "lock/"), MANY);
-    for (int i = 0; i < MANY; i += 2) {
-        tools_release(lock, &grants[i]);
-        tools_check_free(other, keys[i]);
-    }
-    for (int i = 1; i < MANY; i += 2)
-        tools_release(lock, &grants[i]);
-    etcd_tools_check_no_trace(&etcd);
-}
-
 /* ---- giving up ---- */
-
-/* A waiter that gives up leaves the queue; those behind it get the lock all the same. */
-static void who_gives_up(void) {
-    begin();
-    struct lock *holder = open_lock("ttl=60000");
-    struct lock *first = open_lock("ttl=60000"), *second = open_lock("ttl=60000");
-    struct lock *third = open_lock("ttl=60000");
-    struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter *cancelled = tools_wait(first, "a", PATIENCE_MS, cancel);
-    etcd_tools_wait_for_queue(&etcd, "a", 2);
-    struct tools_waiter *late = tools_wait(second, "a", 700, NULL);
-    etcd_tools_wait_for_queue(&etcd, "a", 3);
-    struct tools_waiter *last = tools_wait(third, "a", PATIENCE_MS, NULL);
-    tools_check_status(tools_join(late), LOCK_TIMEOUT);
-    etcd_tools_wait_for_queue(&etcd, "a", 3);
-    lock_cancel(cancel);
-    tools_check_status(tools_join(cancelled), LOCK_CANCELLED);
-    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 2);
-    CHECK(!last->done);
-    tools_release(holder, &held);
-    tools_check_status(tools_join(last), LOCK_OK);
-    tools_release(third, &last->grant);
-    etcd_tools_check_no_trace(&etcd);
-    lock_cancel_free(cancel);
-}
 
 /* The process of one who waits has died, which is to lose its lease: those behind it wait on, and are served.
  * And if it lives after all it stands at the end. */
@@ -220,22 +128,6 @@ static void one_in_the_queue_is_gone(void) {
     tools_check_status(tools_join(gone), LOCK_OK);
     CHECK(gone->grant.fence > next->grant.fence);
     tools_release(first, &gone->grant);
-    etcd_tools_check_no_trace(&etcd);
-}
-
-/* The holder's process has died. */
-static void the_holder_is_gone(void) {
-    begin();
-    struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_queue(&etcd, "a", 2);
-    etcd_tools_revoke(&etcd, etcd_tools_lease(&etcd, "a", 0));
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    CHECK(waiter->grant.fence > held.fence);
-    tools_check_status(lock_release(holder, &held), LOCK_NOT_OWNER);
-    CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), waiter->grant.owner);
-    tools_release(other, &waiter->grant);
     etcd_tools_check_no_trace(&etcd);
 }
 
@@ -263,32 +155,6 @@ static void times_to_live(void) {
         lock_release(lock, &grant);
         etcd_tools_wait_for_queue(&etcd, "a", 0);
     }
-}
-
-/* A grant that is not given back is over for its holder; the background thread takes it from the store, since
- * the lease lives on. */
-static void forgotten(void) {
-    begin();
-    struct lock *lock = open_lock("ttl=300"), *other = open_lock("ttl=60000");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    etcd_tools_wait_for_queue(&etcd, "a", 0);
-    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
-    CHECK_INT(etcd_tools_count(&etcd, "lock session "), 1);
-    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    grant = tools_acquire(lock, "a");
-    struct lock_grant next = tools_acquire(other, "a");
-    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
-    CHECK(next.fence > grant.fence);
-    tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-    tools_check_held(lock, "a");
-    tools_release(other, &next);
-    grant = tools_acquire(lock, "a"); /* and one that waits in the same process takes it over */
-    next = tools_acquire(lock, "a");
-    CHECK(lock_now_ns(lock) >= grant.deadline_ns);
-    CHECK(next.fence > grant.fence);
-    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    tools_release(lock, &next);
-    etcd_tools_check_no_trace(&etcd);
 }
 
 static long long seconds_left(const char *lease) {
@@ -335,15 +201,10 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&etcd, NULL);
     harness_run("what is in the store", in_the_store);
-    harness_run("a crowd waits", a_crowd_waits);
     harness_run("watched no more", watched_no_more);
     harness_run("woken", woken);
-    harness_run("odd keys", odd_keys);
-    harness_run("who gives up", who_gives_up);
     harness_run("one in the queue is gone", one_in_the_queue_is_gone);
-    harness_run("the holder is gone", the_holder_is_gone);
     harness_run("times to live", times_to_live);
-    harness_run("forgotten", forgotten);
     harness_run("a grant and its lease", grant_and_lease);
     return harness_finish();
 }

@@ -66,26 +66,6 @@ static void lost_replies(void) {
     }
 }
 
-/* The store granted it and could not be reached any more: it is withdrawn as soon as the store can be
- * reached. */
-static void taken_back(void) {
-    begin();
-    struct proxy *proxy = proxy_start(etcd.port);
-    struct lock *lock = etcd_tools_open_by(proxy, "ttl=3000");
-    tools_use(lock, "a");
-    proxy_set(proxy, PROXY_DELAY, 60000, "lock/a ");
-    struct tools_waiter *waiter = tools_wait(lock, "a", 100, NULL);
-    etcd_tools_wait_for_queue(&etcd, "a", 1);
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    tools_check_status(tools_join(waiter), LOCK_UNKNOWN);
-    harness_pause_ms(200); /* the first tries are in vain */
-    CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    proxy_set(proxy, PROXY_PASS, 0, NULL);
-    etcd_tools_wait_for_queue(&etcd, "a", 0);
-    tools_check_free(lock, "a");
-    etcd_tools_check_no_trace(&etcd);
-}
-
 /* ---- requests that come late ---- */
 
 static struct late *late;
@@ -358,27 +338,10 @@ static void killed_while_waiting(void) {
 
 /* ---- a store that is not there, or does not answer ---- */
 
-static void not_there(void) {
-    etcd_start(&etcd, NULL);
-    struct lock *lock = open_lock("ttl=2400");
-    struct lock_grant grant = tools_acquire(lock, "a"), none;
-    etcd_kill(&etcd);
-    harness_pause_ms(100);
-    tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
-    tools_check_status(lock_try(lock, "b", &none), LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 50), NULL, &none), LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &none), LOCK_UNAVAILABLE);
-    etcd_restart(&etcd);
-    etcd_tools_wait_for_queue(&etcd, "a", 0);
-    tools_use_at_last(lock, "b");
-    tools_check_free(lock, "a");
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&etcd, NULL);
     harness_run("lost replies", lost_replies);
-    harness_run("withdrawn later", taken_back);
     harness_run("a late request", a_late_request);
     harness_run("a late request of one who gave up", a_late_request_of_one_who_gave_up);
     harness_run("a late gift", a_late_gift);
@@ -390,6 +353,5 @@ int main(int argc, char **argv) {
     /* With a server of their own, which these kill, or look into. */
     harness_run("lost when new", lost_when_new);
     harness_run("killed while one waits", killed_while_waiting);
-    harness_run("not there", not_there);
     return harness_finish();
 }

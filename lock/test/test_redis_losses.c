@@ -14,10 +14,6 @@ static struct lock *open_lock(const char *options) {
     return tools_open(NULL, tools_redis_url(redis.port, options));
 }
 
-static struct lock *open_by(const struct proxy *proxy, const char *options) {
-    return tools_open(NULL, tools_redis_url(proxy_port(proxy), options));
-}
-
 /* No server's clock has come so far, so fences are counted, 16 for each grant. */
 #define AHEAD UINT64_C(5000000000000000)
 
@@ -26,70 +22,6 @@ static void let_clock_be_behind(void) {
 }
 
 /* ---- lost replies ---- */
-
-/* The script has run and its reply is lost: the next attempt finds the owner. */
-static void unknown_is_resolved(void) {
-    begin();
-    let_clock_be_behind();
-    struct proxy *proxy = proxy_start(redis.port);
-    struct lock *lock = open_by(proxy, "ttl=60000");
-    struct lock_grant grant = tools_use(lock, "a");
-    for (int cut = 0; cut < 4; cut++) {
-        proxy_set(proxy, PROXY_CUT, cut, "EVALSHA");
-        uint64_t before = grant.fence;
-        tools_check_status(cut % 2 ? lock_try(lock, "a", &grant)
-                                   : lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
-                           LOCK_OK);
-        CHECK_INT(proxy_faults(proxy), 2 * cut + 1);
-        CHECK_INT(grant.fence, before + 16); /* granted once */
-        CHECK_STR(redis_command(&redis, "GET", "lock:{a}", NULL), grant.owner);
-        proxy_set(proxy, PROXY_CUT, cut, "EVALSHA");
-        tools_release(lock, &grant);
-        tools_check_no_trace(&redis, "a");
-    }
-}
-
-static bool is_taken_back(void *arg) {
-    (void)arg;
-    return redis_integer(&redis, "EXISTS", "lock:{a}", NULL) == 0;
-}
-
-/* The store granted it and could not be reached any more: it is withdrawn as soon as the store can be
- * reached. */
-static void unknown_is_taken_back(void) {
-    begin();
-    struct proxy *proxy = proxy_start(redis.port);
-    struct lock *lock = open_by(proxy, "ttl=60000");
-    tools_use(lock, "a");
-    proxy_set(proxy, PROXY_DELAY, 60000, "EVALSHA");
-    struct tools_waiter *waiter = tools_wait(lock, "a", 100, NULL);
-    while (is_taken_back(NULL))
-        harness_pause_ms(1);
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    tools_check_status(tools_join(waiter), LOCK_UNKNOWN);
-    harness_pause_ms(300); /* the first tries are in vain */
-    CHECK(!is_taken_back(NULL));
-    proxy_set(proxy, PROXY_PASS, 0, NULL);
-    CHECK(harness_wait(is_taken_back, NULL, PATIENCE_MS));
-    tools_check_free(lock, "a");
-}
-
-static void not_there(void) {
-    begin();
-    struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    redis_stop(&redis);
-    harness_pause_ms(100); /* a connection that was idle is looked at: nothing is sent, nothing is unknown */
-    tools_check_status(lock_try(lock, "b", &grant), LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 50), NULL, &grant), LOCK_UNAVAILABLE);
-    int64_t began_ms = harness_now_ms();
-    tools_check_status(lock_acquire(lock, "b", tools_in_ms(lock, 600000), NULL, &grant), LOCK_UNAVAILABLE);
-    CHECK(harness_now_ms() - began_ms < 60000); /* not until its deadline */
-    tools_check_status(lock_release(lock, &grant), LOCK_UNAVAILABLE);
-    redis_restart(&redis);
-    CHECK(harness_wait(is_taken_back, NULL, PATIENCE_MS));
-    tools_use(lock, "a");
-}
 
 /* The store goes away and comes back while a thread waits. */
 static void gone_while_waiting(void) {
@@ -142,7 +74,8 @@ static void listens_where_it_asks(void) {
     begin();
     redis_start(&next, NULL);
     struct proxy *proxy = proxy_start(redis.port);
-    struct lock *lock = open_by(proxy, "ttl=60000"), *holder = open_by(proxy, "ttl=60000");
+    const char *url = tools_redis_url(proxy_port(proxy), "ttl=60000");
+    struct lock *lock = tools_open(NULL, url), *holder = tools_open(NULL, url);
     struct lock_grant grant = tools_acquire(holder, "a");
     struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
@@ -347,9 +280,6 @@ static void run_out(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("unknown is resolved", unknown_is_resolved);
-    harness_run("unknown is taken back", unknown_is_taken_back);
-    harness_run("not there", not_there);
     harness_run("gone while somebody waits", gone_while_waiting);
     harness_run("a master that becomes a replica is left", becomes_a_replica);
     harness_run("who waits listens where it asks", listens_where_it_asks);

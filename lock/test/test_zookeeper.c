@@ -49,31 +49,6 @@ static void names(void) {
     CHECK_INT(tools_count_nodes(&server, "/lock/plain"), 0);
 }
 
-/* All of them at the same time: no two keys have the same node. */
-static void odd_keys(void) {
-    char longest[LOCK_KEY_MAX + 1], visible['~' - '!' + 2];
-    memset(longest, '/', LOCK_KEY_MAX);
-    longest[LOCK_KEY_MAX] = '\0';
-    for (int c = '!'; c <= '~'; c++)
-        visible[c - '!'] = (char)c;
-    visible['~' - '!' + 1] = '\0';
-    const char *const keys[] = {"/",     ".",         "..",    "...",   "a/b", "a",    "a/",
-                                "/a",    "%2F",       "%252F", "%",     "%%",  "a//b", "a.b",
-                                "../..", "zookeeper", "%2E",   longest, "-",   visible};
-    enum { KEYS = sizeof keys / sizeof *keys };
-    struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant grants[KEYS];
-    for (int i = 0; i < KEYS; i++)
-        grants[i] = tools_acquire(lock, keys[i]);
-    for (int i = 0; i < KEYS; i++)
-        tools_check_held(other, keys[i]);
-    for (int i = 0; i < KEYS; i++) {
-        tools_release(lock, &grants[i]);
-        tools_check_free(other, keys[i]);
-    }
-    CHECK_INT(tools_count_nodes(&server, "/lock/a"), 0);
-}
-
 static void chroot(void) {
     struct lock *lock = open_lock("/some/where"), *same = open_lock("/some/where"), *none = open_lock("/");
     struct lock_grant grant = tools_acquire(lock, "c");
@@ -182,24 +157,6 @@ static void containers(void) {
     }
 }
 
-static void nothing_is_left(void) {
-    struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant held = tools_acquire(lock, "left"), grant;
-    struct lock_cancel *cancel = lock_cancel_new();
-    tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
-    CHECK_INT(tools_count_nodes(&server, "/lock/left"), 1);
-    tools_check_status(lock_acquire(other, "left", tools_in_ms(other, 30), NULL, &grant), LOCK_TIMEOUT);
-    CHECK_INT(tools_count_nodes(&server, "/lock/left"), 1);
-    struct tools_waiter *waiter = tools_wait(other, "left", PATIENCE_MS, cancel);
-    tools_wait_for_nodes(&server, "/lock/left", 2);
-    lock_cancel(cancel);
-    tools_check_status(tools_join(waiter), LOCK_CANCELLED);
-    CHECK_INT(tools_count_nodes(&server, "/lock/left"), 1);
-    tools_release(lock, &held);
-    CHECK_INT(tools_count_nodes(&server, "/lock/left"), 0);
-    lock_cancel_free(cancel);
-}
-
 static void time_out(struct lock *lock, const char *key, int times) {
     struct lock_grant grant;
     for (int i = 0; i < times; i++)
@@ -251,29 +208,6 @@ static void closed(void) {
     }
 }
 
-/* Its holder lives, and with it the session; the background thread releases the grant. */
-static void forgotten(void) {
-    struct lock *lock = open_lock("?ttl=300"), *other = open_lock("?ttl=60000");
-    for (int waits = 0; waits < 2; waits++) {
-        struct lock_grant grant = tools_acquire(lock, "forgotten");
-        if (!waits)
-            tools_wait_for_nodes(&server, "/lock/forgotten", 0);
-        struct lock_grant next = tools_acquire(other, "forgotten");
-        CHECK(lock_now_ns(other) > grant.deadline_ns);
-        CHECK(next.fence > grant.fence);
-        tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-        tools_check_held(lock, "forgotten");
-        tools_release(other, &next);
-    }
-    /* A thread of the same process takes it over, and it is released in the store all the same. */
-    struct lock_grant first = tools_acquire(lock, "forgotten");
-    struct lock_grant second = tools_acquire_elsewhere(lock, "forgotten");
-    CHECK(second.fence > first.fence);
-    CHECK_INT(tools_count_nodes(&server, "/lock/forgotten"), 1);
-    CHECK_HAS(zookeeper_list(&server, "/lock/forgotten"), second.owner);
-    tools_release(lock, &second);
-}
-
 /* ---- waiting ---- */
 
 enum { CROWD = 6 };
@@ -304,56 +238,19 @@ static void no_herd(void) {
     }
 }
 
-/* The one before goes, and there is another before that. */
-static void gone_between(void) {
-    struct lock *locks[3];
-    for (int i = 0; i < 3; i++)
-        locks[i] = open_lock("");
-    struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_acquire(locks[0], "between");
-    struct tools_waiter *first = tools_wait(locks[1], "between", PATIENCE_MS, cancel);
-    tools_wait_for_nodes(&server, "/lock/between", 2);
-    struct tools_waiter *second = tools_wait(locks[2], "between", PATIENCE_MS, NULL);
-    tools_wait_for_nodes(&server, "/lock/between", 3);
-    wait_for_watches("2 connections watching 2 paths");
-    lock_cancel(cancel);
-    tools_check_status(tools_join(first), LOCK_CANCELLED);
-    wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
-    CHECK(!second->done);
-    CHECK_INT(tools_count_nodes(&server, "/lock/between"), 2);
-    tools_release(locks[0], &held);
-    tools_check_status(tools_join(second), LOCK_OK);
-    tools_release(locks[2], &second->grant);
-    lock_cancel_free(cancel);
-}
-
 /* ---- threads ---- */
-
-/* The keeper's, the session's, and two of the C client. */
-static void signals(void) {
-    int taking = tools_count_threads(false), blocking = tools_count_threads(true);
-    struct lock *lock = open_lock("");
-    tools_check_free(lock, "s");
-    CHECK_INT(tools_count_threads(false), taking);
-    CHECK_INT(tools_count_threads(true), blocking + 4);
-}
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     zookeeper_start(&server);
     harness_run("names of nodes", names);
-    harness_run("odd keys", odd_keys);
     harness_run("below a path", chroot);
     harness_run("addresses", addresses);
     harness_run("the longest names", longest_names);
     harness_run("out of memory", out_of_memory);
     harness_run("containers go", containers);
-    harness_run("who gives up leaves nothing", nothing_is_left);
     harness_run("one watch for all that gave up", watches_are_shared);
     harness_run("closed", closed);
-    harness_run("forgotten", forgotten);
     harness_run("each watches the one before", no_herd);
-    harness_run("one between gives up", gone_between);
-    harness_run("signals", signals);
     return harness_finish();
 }

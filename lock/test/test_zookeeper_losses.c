@@ -43,29 +43,6 @@ static struct lock_grant take_in_the_end(struct lock *lock, const char *key) {
 
 /* ---- lost replies ---- */
 
-/* The node is made, or removed, and its reply is lost: it is found again by its owner. */
-static void lost_replies(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
-    struct lock_grant grant = tools_use(lock, "a");
-    for (int cut = 0; cut < 4; cut++) {
-        uint64_t before = grant.fence;
-        proxy_set(proxy, PROXY_CUT, cut * 30, "/lock/a");
-        tools_check_status(cut % 2 ? lock_try(lock, "a", &grant)
-                                   : lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
-                           LOCK_OK);
-        CHECK_INT(proxy_faults(proxy), 2 * cut + 1);
-        CHECK(grant.fence > before);
-        check_one_node(&grant);
-        tools_check_status(lock_extend(lock, &grant), LOCK_OK); /* the fence is that node's */
-        proxy_set(proxy, PROXY_CUT, cut, "/lock/a");
-        tools_release(lock, &grant);
-        CHECK_INT(proxy_faults(proxy), 2 * cut + 2);
-        CHECK_INT(count_nodes(), 0);
-    }
-}
-
 /* Between threads, one call releases the node of one and creates that of the next. */
 static void lost_hand_over(void) {
     begin();
@@ -83,27 +60,6 @@ static void lost_hand_over(void) {
         check_one_node(&waiter->grant);
         tools_release(lock, &waiter->grant);
     }
-}
-
-/* The node was made when the store went out of reach (only its replies are late): it is removed as soon as it
- * can be, perhaps at once, since the request to remove it is not late either. */
-static void taken_back(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=4000");
-    struct lock_grant grant;
-    for (int tries = 0; tries < 2; tries++) {
-        grant = take_in_the_end(lock, "a");
-        tools_release(lock, &grant);
-        proxy_set(proxy, PROXY_DELAY, 60000, "/lock/a");
-        enum lock_status status = tries ? lock_try(lock, "a", &grant)
-                                        : lock_acquire(lock, "a", tools_in_ms(lock, 10), NULL, &grant);
-        tools_check_status(status, LOCK_UNKNOWN);
-        proxy_set(proxy, PROXY_PASS, 0, NULL);
-        wait_for_nodes(0);
-    }
-    grant = take_in_the_end(lock, "a");
-    tools_release(lock, &grant);
 }
 
 /* ---- sessions that end ---- */
@@ -338,22 +294,6 @@ static void failover(void) {
     }
 }
 
-/* lock_open() does not need the store and does not wait; each call reports that it is away. */
-static void away(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock_grant grant;
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=2000");
-    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
-                       LOCK_UNAVAILABLE);
-    proxy_set(proxy, PROXY_PASS, 0, NULL);
-    grant = take_in_the_end(lock, "a");
-    check_one_node(&grant);
-    tools_release(lock, &grant);
-}
-
 /* The store hangs: calls end in time, and so does lock_close(), with replies in flight. */
 static void hung(void) {
     begin();
@@ -375,9 +315,7 @@ static void hung(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("replies that are lost", lost_replies);
     harness_run("a hand-over whose reply is lost", lost_hand_over);
-    harness_run("what is unknown is taken back", taken_back);
     harness_run("a session that ends while it holds", over_while_held);
     harness_run("a session not heard of for a while", silence);
     harness_run("a session that ends while it waits", over_while_waiting);
@@ -386,7 +324,6 @@ int main(int argc, char **argv) {
     harness_run("renewed in a session that is bounded", renewed_while_bounded);
     harness_run("a server that has lost all", wiped);
     harness_run("leaders that are killed", failover);
-    harness_run("a server that is away", away);
     harness_run("a server that hangs", hung);
     return harness_finish();
 }

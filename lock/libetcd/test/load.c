@@ -10,10 +10,8 @@ enum { MOST = 20000, PAUSE_MS = 3, WRITE_MS = 2000 };
 
 /* The counts of one thread. */
 struct kind {
-    const char *name;
     pthread_t thread;
     atomic_int ok, unknown, refused;
-    int64_t last_ms, gap_ms;
 };
 
 struct load {
@@ -26,14 +24,6 @@ struct load {
     int count;
     enum etcd_status outcome[MOST];
 };
-
-static void succeeded(struct kind *kind) {
-    int64_t now_ms = harness_now_ms();
-    if (kind->last_ms && now_ms - kind->last_ms > kind->gap_ms)
-        kind->gap_ms = now_ms - kind->last_ms;
-    kind->last_ms = now_ms;
-    atomic_fetch_add(&kind->ok, 1);
-}
 
 static bool goes_on(struct load *load) {
     harness_pause_ms(PAUSE_MS);
@@ -48,7 +38,7 @@ static void *read_on(void *arg) {
         CHECK_STATUS(etcd_range(load->etcd, &range, NULL, &reply), ETCD_OK);
         atomic_store(&load->member_id, reply->member_id);
         etcd_reply_free(reply);
-        succeeded(&load->reads);
+        atomic_fetch_add(&load->reads.ok, 1);
     }
     return NULL;
 }
@@ -59,7 +49,7 @@ static void *write_idempotent(void *arg) {
     const struct etcd_call call = {.idempotent = true};
     while (goes_on(load)) {
         CHECK_STATUS(etcd_put(load->etcd, &put, &call, NULL), ETCD_OK);
-        succeeded(&load->idempotent);
+        atomic_fetch_add(&load->idempotent.ok, 1);
     }
     return NULL;
 }
@@ -86,7 +76,7 @@ static void *write_others(void *arg) {
         enum etcd_status status = write_once(load, load->count);
         load->outcome[load->count] = status;
         if (status == ETCD_OK)
-            succeeded(&load->others);
+            atomic_fetch_add(&load->others.ok, 1);
         else if (status == ETCD_UNKNOWN)
             atomic_fetch_add(&load->others.unknown, 1);
         else if (status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT)
@@ -184,11 +174,8 @@ void load_finish(struct load *load, const char *what, bool away) {
     pthread_join(load->others.thread, NULL);
     CHECK(!harness_failed());
     compare_with_the_store(load);
-    printf(
-        "     %s: %d reads, longest gap %d ms; %d idempotent writes, %d ms; %d others, %d ms, %d unknown, %d "
-        "refused\n",
-        what, load->reads.ok, (int)load->reads.gap_ms, load->idempotent.ok, (int)load->idempotent.gap_ms,
-        load->others.ok, (int)load->others.gap_ms, load->others.unknown, load->others.refused);
+    printf("     %s: %d reads, %d idempotent writes, %d others, %d unknown, %d refused\n", what,
+           load->reads.ok, load->idempotent.ok, load->others.ok, load->others.unknown, load->others.refused);
     if (!away)
         CHECK_INT(load->others.refused, 0);
 }
