@@ -80,14 +80,13 @@ static void time_out(void) {
 
 static void cancelled_before(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant;
     lock_cancel(cancel);
     lock_cancel(cancel);
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
     tools_release(lock, &held);
     tools_check_free(lock, "a");
-    lock_cancel_free(cancel);
     lock_cancel_free(NULL);
     lock_close(NULL);
 }
@@ -308,7 +307,7 @@ static struct tools_waiter *start_queuer(struct lock *lock, struct lock_cancel *
 static void in_order(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant held = tools_acquire(lock, "a");
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct tools_waiter *queuers[THREADS];
     places = 0;
     for (int i = 0; i < THREADS; i++) {
@@ -328,7 +327,6 @@ static void in_order(void) {
             CHECK_INT(queuers[i]->grant.fence, place++);
     }
     tools_check_free(lock, "a");
-    lock_cancel_free(cancel);
 }
 
 /* A thread that releases and acquires again at once comes after those that wait. */

@@ -131,7 +131,7 @@ static void hung_store(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant held = tools_acquire(lock, "held"), many[MANY_KEYS];
     const char *names[MANY_KEYS];
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     for (int i = 0; i < MANY_KEYS; i++)
         names[i] = harness_format("many-%d", i);
     tools_check_status(lock_acquire_all(lock, names, MANY_KEYS, tools_in_ms(lock, PATIENCE_MS), NULL, many),
@@ -151,7 +151,6 @@ static void hung_store(void) {
     every_lock.hang(false);
     for (int i = 0; i < HUNG_THREADS; i++)
         tools_use_at_last(lock, waiters[i]->key);
-    lock_cancel_free(cancel);
 }
 
 int main(int argc, char **argv) {

@@ -32,7 +32,7 @@ static bool queues(const struct lock *lock) {
 /* Who tries in vain, gives up or is cancelled leaves nothing. */
 static void leaves_nothing(void) {
     struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct lock_grant held = tools_acquire(holder, "a"), none;
     wait_for_count(1);
     tools_check_status(lock_try(other, "a", &none), LOCK_BUSY);
@@ -47,7 +47,6 @@ static void leaves_nothing(void) {
     wait_for_count(1);
     tools_release(holder, &held);
     wait_for_count(0);
-    lock_cancel_free(cancel);
 }
 
 static uint64_t count_requests(struct lock **locks, int count) {
@@ -63,7 +62,7 @@ static void in_turn(void) {
     enum { MANY = 9, GIVES_UP = 3 };
     struct lock *locks[MANY];
     struct tools_waiter *waiters[MANY];
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     locks[0] = open_lock("ttl=60000");
     if (!queues(locks[0]))
         return;
@@ -92,7 +91,6 @@ static void in_turn(void) {
     uint64_t polls = (uint64_t)((harness_now_ms() - began_ms) / 1000 + 1) * MANY;
     CHECK(count_requests(locks, MANY) - before <= (uint64_t)every_lock.requests_most * MANY + polls);
     wait_for_count(0);
-    lock_cancel_free(cancel);
 }
 
 /* The store loses the holder's grant while another waits, which gets it. */

@@ -61,24 +61,6 @@ static void passwords(void) {
     check_can("al:s3cret@");
 }
 
-static void urls(void) {
-    static const char *const bad[] = {"root:s3cr%et@127.0.0.1:1",
-                                      "root:s3cr%4@127.0.0.1:1",
-                                      "root:s3cr%00et@127.0.0.1:1",
-                                      ":s3cret@127.0.0.1:1",
-                                      "s3cret@127.0.0.1:1",
-                                      "root:s3cret@",
-                                      "root:s3cret@127.0.0.1:port",
-                                      "root:s3cr/et@127.0.0.1:1,,127.0.0.1:2",
-                                      "root:s3cr?et@127.0.0.1:1",
-                                      "root:s3cret@127.0.0.1:1?ca=/nowhere",
-                                      "127.0.0.1:1?ca=",
-                                      "127.0.0.1:1?cert=/nowhere"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        tools_refuse(harness_format("etcd://%s", bad[i]), NULL, "want ");
-    tools_refuse(harness_format("etcd://root:s3cret%s@127.0.0.1:1", harness_repeat('x', 300)), NULL, "want ");
-}
-
 /* ---- certificates ---- */
 
 static int start_secure(void) {
@@ -114,7 +96,6 @@ static void certificates(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("URLs", urls);
     harness_run("passwords", passwords);
     harness_run("certificates", certificates);
     return harness_finish();

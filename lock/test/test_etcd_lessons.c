@@ -53,7 +53,7 @@ static uint64_t hand_over(const char *options) {
     struct lock **locks = waiting_locks;
     held_lock = tools_open(NULL, url);
     struct tools_waiter *waiters[WAITERS];
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct lock_grant held = tools_acquire(held_lock, "k");
     for (int i = 0; i < WAITERS; i++) {
         locks[i] = tools_open(NULL, url);
@@ -74,7 +74,6 @@ static uint64_t hand_over(const char *options) {
     }
     CHECK_INT(had, 1);
     tools_release(locks[who], &waiters[who]->grant);
-    lock_cancel_free(cancel);
     return cost;
 }
 

@@ -82,27 +82,12 @@ static struct lock *open_late(void) {
     return lock;
 }
 
-/* An attempt ends as unknown; the lock is acquired another way, and released. The late request puts nothing.
- */
-static void a_late_request(void) {
-    begin();
-    struct lock *lock = open_late(), *other = open_lock("");
-    proxy_set(other_way, PROXY_PASS, 0, NULL);
-    late_expect(late, "lock/a ");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    late_wait(late);
-    tools_release(lock, &grant);
-    etcd_tools_check_no_trace(&etcd);
-    late_deliver(late, "lock");
-    etcd_tools_check_no_trace(&etcd);
-    tools_check_free(other, "a");
-}
-
 static bool has_one_more(void *txns) {
     return etcd_tools_requests(&etcd) > *(long long *)txns;
 }
 
-/* The same if nothing is known to be left, and no thread asks for anything any more. */
+/* An attempt ends as unknown. Nothing is known to be left, and no thread asks for anything any more, when the
+ * request comes: it puts nothing. */
 static void a_late_request_of_one_who_gave_up(void) {
     begin();
     struct lock *lock = open_late();
@@ -275,21 +260,6 @@ static void compact(void) {
     CHECK_HAS(etcd_command(&etcd, "compact", revision, NULL), "compacted");
 }
 
-static void compacted(void) {
-    begin();
-    struct lock *holder = open_lock("ttl=60000"), *other = open_lock("ttl=60000");
-    struct lock_grant held = tools_acquire(holder, "a");
-    struct tools_waiter *waiter = tools_wait(other, "a", PATIENCE_MS, NULL);
-    etcd_tools_wait_for_queue(&etcd, "a", 2);
-    for (int i = 0; i < 3; i++)
-        compact();
-    CHECK(!waiter->done);
-    tools_release(holder, &held);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(other, &waiter->grant);
-    etcd_tools_check_no_trace(&etcd);
-}
-
 /* The watch receives nothing while the lock is released, and the events are lost. */
 static void compacted_while_deaf(void) {
     begin();
@@ -342,13 +312,11 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&etcd, NULL);
     harness_run("lost replies", lost_replies);
-    harness_run("a late request", a_late_request);
     harness_run("a late request of one who gave up", a_late_request_of_one_who_gave_up);
     harness_run("a late gift", a_late_gift);
     harness_run("a late deletion", a_late_deletion);
     harness_run("lost while idle", lost_while_idle);
     harness_run("the store is paused", the_store_is_paused);
-    harness_run("compacted", compacted);
     harness_run("compacted while deaf", compacted_while_deaf);
     /* With a server of their own, which these kill, or look into. */
     harness_run("lost when new", lost_when_new);

@@ -46,7 +46,7 @@ static void nothing_yet(void) {
 static void check_cancelled(const char *url, int port) {
     struct proxy *proxy = proxy_start(port);
     struct lock *lock = open_lock(url, proxy_port(proxy));
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct lock_grant grant = tools_use(lock, "k");
     char before[sizeof last];
     snprintf(before, sizeof before, "%s", last_error(lock)); /* it may have taken time to connect */
@@ -60,7 +60,6 @@ static void check_cancelled(const char *url, int port) {
     lock_acquire(lock, "another", tools_in_ms(lock, PATIENCE_MS), cancel, &grant);
     CHECK_STR(last_error(lock), before);
     CHECK(tools_metrics(lock).cancelled > 0);
-    lock_cancel_free(cancel);
 }
 
 static void cancelled(void) {

@@ -6,11 +6,6 @@
 
 #include "lock/test/fake_store.h"
 
-static bool has_failed(void *arg) {
-    (void)arg;
-    return fake.failures == 0;
-}
-
 static void begin(bool outlives_deadline, int that_fail) {
     const struct lock_backend backend = {.outlives_deadline = outlives_deadline, .withdraw = fake_withdraw};
     fake_begin(&backend, FAKE_TTL_MS, that_fail);
@@ -60,14 +55,6 @@ static void left_alone(void) {
     hold("key", FAKE_TTL_MS);
     harness_pause_ms(2 * FAKE_TTL_MS);
     CHECK_INT(fake.withdrawn, 0);
-}
-
-/* For longer than a store in which keys expire would be asked. */
-static void not_given_up(void) {
-    begin(true, 2); /* 2 ttl are over before the third */
-    hold("key", FAKE_TTL_MS);
-    CHECK(harness_wait(has_failed, NULL, PATIENCE_MS));
-    fake_wait_withdrawn(1);
 }
 
 /* A store that fails is asked at once, then after 0.1, 0.2, 0.4, 0.8 s. */
@@ -337,7 +324,6 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a forgotten grant is released", taken_back);
     harness_run("an expired grant is not", left_alone);
-    harness_run("a release is tried until it is done", not_given_up);
     harness_run("tries become rarer", asked_less_often);
     harness_run("a waiter takes over a forgotten grant", taken_over);
     harness_run("verifying comes before releasing", verified_first);

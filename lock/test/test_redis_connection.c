@@ -77,25 +77,6 @@ static void answers(void) {
     redis_connection_close(NULL);
 }
 
-static void passwords(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
-    redis_command(&redis, "CONFIG", "SET", "requirepass", "sesame", NULL);
-    static const char *const good[] = {":sesame@", "default:sesame@"}, *const bad[] = {"", ":open@",
-                                                                                       "me:sesame@"};
-    struct redis_answer answer;
-    for (size_t i = 0; i < 2; i++) {
-        struct redis_connection *connection = open_connection(redis.port, good[i], TIMEOUT_MS);
-        check_works(connection);
-        redis_connection_close(connection);
-    }
-    for (size_t i = 0; i < 3; i++) {
-        struct redis_connection *connection = open_connection(redis.port, bad[i], TIMEOUT_MS);
-        tools_check_status(call(connection, &answer, "PING", NULL, NULL), LOCK_UNAVAILABLE);
-        redis_connection_close(connection);
-    }
-}
-
 static bool works_again(void *connection) {
     struct redis_answer answer;
     return call(connection, &answer, "PING", NULL, NULL) == LOCK_OK;
@@ -330,36 +311,6 @@ static void end_crowd(struct caller *callers, const struct redis_server *redis) 
     CHECK(unknown > 0);
 }
 
-/* Killed, cut and frozen while a crowd counts. */
-static void crowd_under_faults(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
-    struct proxy *proxy = proxy_start(redis.port);
-    struct redis_connection *connection = open_connection(proxy_port(proxy), "", 200);
-    _Atomic bool stop = false;
-    uint64_t random = harness_seed();
-    struct caller *callers = start_crowd(connection, &stop);
-    for (int i = 0; i < 12; i++) {
-        harness_pause_ms(20 + (int)(harness_random(&random) % 50));
-        switch (harness_random(&random) % 3) {
-        case 0:
-            redis_kill(&redis);
-            redis_restart(&redis);
-            break;
-        case 1:
-            redis_pause(&redis);
-            harness_pause_ms((int)(harness_random(&random) % 300));
-            redis_resume(&redis);
-            break;
-        default: proxy_set(proxy, PROXY_CUT, (int)(harness_random(&random) % 10), NULL);
-        }
-    }
-    CHECK(harness_wait(works_again, connection, 5000));
-    end_crowd(callers, &redis);
-    redis_connection_close(connection);
-    proxy_stop(proxy);
-}
-
 /* The connection is ended by the store as often as it can: the caller that reads for
  * the others, one that writes and one that is answered may be at any point of their work. */
 static void crowd_cut_off(void) {
@@ -506,7 +457,6 @@ static void crowd_that_leaves(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("answers", answers);
-    harness_run("passwords", passwords);
     harness_run("not there, then there", not_there);
     harness_run("a lost reply", lost_reply);
     harness_run("a slow reply", slow_reply);
@@ -515,7 +465,6 @@ int main(int argc, char **argv) {
     harness_run("the next reads", the_next_reads);
     harness_run("what was not written", not_written);
     harness_run("many threads", many_threads);
-    harness_run("a crowd under faults", crowd_under_faults);
     harness_run("a crowd that is cut off", crowd_cut_off);
     harness_run("cancelled", cancelled);
     harness_run("a crowd that leaves", crowd_that_leaves);

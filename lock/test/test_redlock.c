@@ -11,35 +11,6 @@
 /* A call waits for a second then. */
 enum { TTL_MS = 20000 };
 
-/* ---- the URL ---- */
-
-static void urls(void) {
-    static const char *const bad[][2] = {
-        {"", "has no address; want redlock://HOST"},
-        {"//", "has no address"},
-        {"//?ttl=100", "has no address"},
-        {"//,", "node 1 is empty"},
-        {"//a,,b", "node 2 is empty"},
-        {"//a,b:0", "node 2: the host has a port that is not a number from 1 to 65535; want"},
-        {"//a,b/x", "node 2: the database after the / is not a number"},
-        {"//a,s3cret@b", "node 2: user or password is wrong; want"},
-        {"//a,:s3cret,s3cret@b", "node 2: the host is empty"},
-        {"//a,b#frag", "node 2: a ? or #"},
-        {"//a,b,A", "nodes 1 and 3 are the same"},
-        {"//a:6379,a", "nodes 1 and 2 are the same"},
-        {"//:s3cret@a/1,me:s3cret@a/2", "nodes 1 and 2 are the same"},
-        {"//a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", "too many nodes"},
-        {"//h0,h1,h2,h3,h4,h5,h6,h7,h8,h9,h10,h11,h12,h13,:1", "node 15"},
-        {"//:s3cret@a,b?variant=other", "no such lock"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        tools_refuse(harness_format("redlock:%s", bad[i][0]), NULL, bad[i][1]);
-    const char *most = "redlock://127.0.0.1:1";
-    for (int i = 2; i <= 15; i++)
-        most = harness_format("%s,127.0.0.1:%d", most, i);
-    tools_check_status(nodes_try(tools_open(NULL, most), "a"), LOCK_UNAVAILABLE);
-}
-
 static void passwords(void) {
     char error[LOCK_ERROR_SIZE] = "";
     struct lock *lock;
@@ -312,7 +283,6 @@ static void contention(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("URLs", urls);
     harness_run("passwords", passwords);
     harness_run("what it can", what_it_can);
     harness_run("a minority is down", minority_down);

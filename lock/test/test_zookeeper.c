@@ -41,41 +41,24 @@ static void wait_for_watches(const char *text) {
 
 /* ---- names ---- */
 
+/* Below a path. The longest path of all: of the longest chroot, a key of which each character takes three,
+ * and a node in it. */
 static void names(void) {
-    struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_acquire(lock, "plain");
-    CHECK_STR(zookeeper_list(&server, "/lock/plain"), harness_format("%s-0000000000", grant.owner));
-    tools_release(lock, &grant);
-    CHECK_INT(tools_count_nodes(&server, "/lock/plain"), 0);
-}
-
-static void chroot(void) {
-    struct lock *lock = open_lock("/some/where"), *same = open_lock("/some/where"), *none = open_lock("/");
-    struct lock_grant grant = tools_acquire(lock, "c");
-    CHECK_STR(zookeeper_list(&server, "/some/where/lock/c"), harness_format("%s-0000000000", grant.owner));
-    tools_check_held(same, "c");
-    tools_check_free(none, "c");
-    tools_release(lock, &grant);
-}
-
-/* The longest path of all: of the longest chroot, a key of which each character takes three, and nodes in it.
- */
-static void longest_names(void) {
-    const char *key = harness_repeat('/', LOCK_KEY_MAX), *chroot = harness_repeat('r', 257);
-    char *path = harness_format("/%s/lock/", chroot);
+    const char *chroot = harness_format("/some/%s", harness_repeat('r', 252)), *path = "";
+    struct lock *lock = open_lock(chroot), *same = open_lock(chroot), *none = open_lock("/");
+    const char *keys[] = {"c", harness_repeat('/', LOCK_KEY_MAX)};
     for (int i = 0; i < LOCK_KEY_MAX; i++)
         path = harness_format("%s%%2F", path);
-    struct lock *holder = open_lock(harness_format("/%s", chroot));
-    struct lock *other = open_lock(harness_format("/%s", chroot));
-    struct lock_grant grant = tools_acquire(holder, key);
-    struct tools_waiter *waiter = tools_wait(other, key, PATIENCE_MS, NULL);
-    tools_wait_for_nodes(&server, path, 2);
-    tools_check_status(lock_extend(holder, &grant), LOCK_OK);
-    tools_release(holder, &grant);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(other, &waiter->grant);
-    tools_refuse(harness_format("zookeeper:%s", harness_format("//h/%sr", chroot)), NULL,
-                 "the path is too long");
+    const char *const nodes[] = {"c", path};
+    for (int i = 0; i < 2; i++) {
+        struct lock_grant grant = tools_acquire(lock, keys[i]);
+        CHECK_STR(zookeeper_list(&server, harness_format("%s/lock/%s", chroot, nodes[i])),
+                  harness_format("%s-0000000000", grant.owner));
+        tools_check_held(same, keys[i]);
+        tools_check_free(none, keys[i]);
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+        tools_release(lock, &grant);
+    }
 }
 
 /* ---- memory ---- */
@@ -92,56 +75,6 @@ static void out_of_memory(void) {
     is_out_of_memory = false;
     tools_wait_for_nodes(&server, "/lock/m", 0);
     tools_check_free(lock, "n");
-}
-
-static const char *servers_of(const char *address) {
-    char *servers = harness_alloc(ZOOKEEPER_SERVERS_SIZE), root[ZOOKEEPER_ROOT_SIZE];
-    char what[128] = "";
-    if (!zookeeper_address_read(address, servers, root, what, sizeof what))
-        FAIL("%s: %s", address, what);
-    return servers;
-}
-
-static void addresses(void) {
-    const char *const bad[][2] = {
-        {"", "server 1 is empty; want zookeeper://HOST[:PORT],HOST[:PORT]"},
-        {"//", "server 1 is empty"},
-        {"//,", "server 1 is empty"},
-        {"//h,", "server 2 is empty"},
-        {"//h,,g", "server 2 is empty"},
-        {"//:2181", "server 1 is empty"},
-        {"//h:", "server 1 has a port"},
-        {"//h:0", "server 1 has a port"},
-        {"//h:65536", "server 1 has a port"},
-        {"//h:4294967297", "server 1 has a port"},
-        {"//g,h:21x", "server 2 has a port"},
-        {"//me:s3cret@h", "server 1 has a user"},
-        {"//h g", "server 1 has a character that no host has"},
-        {"//h%20g", "server 1 has a character"},
-        {"//g,h#frag", "server 2 has a character"},
-        {"//h\n", "a control character"},
-        {"//[::1", "server 1 has no ]"},
-        {"//[::1]2181", "server 1 has a port"},
-        {"//h/a/", "the path has a level that is empty"},
-        {"//h//a", "the path has a level"},
-        {"//h/a/../b", "the path has a level"},
-        {"//h/./a", "the path has a level"},
-        {"//h/a,g/a", "it stands once, behind the last server"},
-        {"//h/a#frag", "a # or an @"},
-        {"//h/a b", "the path has a space"},
-        {"//h/1/2/3/4/5/6/7/8/9", "the path is too deep"},
-        {harness_format("//h/%s", harness_repeat('a', 300)), "the path is too long"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        tools_refuse(harness_format("zookeeper:%s", bad[i][0]), NULL, bad[i][1]);
-    tools_refuse(harness_format("zookeeper:%s", "//h?ca=/tmp/ca.pem"), NULL, "does not speak TLS");
-    tools_refuse(harness_format("zookeeper:%s", "//h?key=s3cret"), NULL, "does not speak TLS");
-    CHECK_STR(servers_of("h"), "h:2181");
-    CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
-    CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
-    /* No server need be there. */
-    struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
-    CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
 }
 
 /* ---- what is left ---- */
@@ -238,15 +171,10 @@ static void no_herd(void) {
     }
 }
 
-/* ---- threads ---- */
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     zookeeper_start(&server);
     harness_run("names of nodes", names);
-    harness_run("below a path", chroot);
-    harness_run("addresses", addresses);
-    harness_run("the longest names", longest_names);
     harness_run("out of memory", out_of_memory);
     harness_run("containers go", containers);
     harness_run("one watch for all that gave up", watches_are_shared);

@@ -132,7 +132,7 @@ static void free_cancel(void *cancel) {
     lock_cancel_free(cancel);
 }
 
-static struct lock_cancel *new_cancel(void) {
+struct lock_cancel *tools_new_cancel(void) {
     struct lock_cancel *cancel = lock_cancel_new();
     harness_defer(free_cancel, cancel);
     return cancel;
@@ -156,7 +156,7 @@ struct tools_waiter *tools_wait_by(void *(*thread)(void *waiter), struct lock *l
     *waiter = (struct tools_waiter){.lock = lock,
                                     .key = key,
                                     .deadline_ns = tools_in_ms(lock, ms),
-                                    .cancel = cancel ? cancel : new_cancel()};
+                                    .cancel = cancel ? cancel : tools_new_cancel()};
     CHECK_INT(pthread_create(&waiter->thread, NULL, thread, waiter), 0);
     harness_defer(leave, waiter);
     return waiter;

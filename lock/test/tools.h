@@ -30,6 +30,9 @@ void tools_check_free(struct lock *lock, const char *key);
 /* Tried by another thread. */
 void tools_check_held(struct lock *lock, const char *key);
 
+/* Freed when the test ends. */
+struct lock_cancel *tools_new_cancel(void);
+
 /* A thread that waits for a key, and keeps what it got. If the test ends before it was joined, its wait is
  * cancelled: the lock can be closed. */
 struct tools_waiter {
