@@ -104,23 +104,6 @@ void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease) {
     CHECK_HAS(etcd_command(etcd, "lease", "revoke", lease, NULL), "revoked");
 }
 
-static bool is_stopped(void *arg) {
-    const struct etcd_server *etcd = arg;
-    char text[256] = "";
-    FILE *stat = fopen(harness_format("/proc/%d/stat", (int)etcd->proc.pid), "r");
-    if (!stat || !fgets(text, sizeof text, stat))
-        FAIL("no process %d", (int)etcd->proc.pid);
-    fclose(stat);
-    const char *at = strrchr(text, ')');
-    return at && at[2] == 'T';
-}
-
-void etcd_tools_pause(struct etcd_server *etcd) {
-    etcd_pause(etcd);
-    CHECK(harness_wait(is_stopped, etcd, PATIENCE_MS));
-    harness_pause_ms(20); /* that is its first thread; the rest follow */
-}
-
 static int open_socket(int port, bool listens) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -26,9 +26,6 @@ const char *etcd_tools_field(const struct etcd_server *etcd, const char *prefix,
 const char *etcd_tools_lease(const struct etcd_server *etcd, const char *key, int nth);
 void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease);
 
-/* Stops it, and waits until it stands still. */
-void etcd_tools_pause(struct etcd_server *etcd);
-
 /* How many transactions and deletions it has done. */
 long long etcd_tools_requests(const struct etcd_server *etcd);
 /* How many keys and prefixes are watched. */

@@ -237,7 +237,7 @@ static void the_store_is_paused(void) {
     struct lock_grant held = tools_acquire(holder, "a");
     struct tools_waiter *waiter = persist(other, "a");
     etcd_tools_wait_for_queue(&etcd, "a", 2);
-    etcd_tools_pause(&etcd);
+    etcd_pause(&etcd);
     int64_t paused_ms = harness_now_ms();
     tools_check_status(lock_release(holder, &held), LOCK_UNKNOWN);
     while (harness_now_ms() - paused_ms < LEASE_MS + 300)
@@ -305,8 +305,6 @@ static void killed_while_waiting(void) {
     tools_release(other, &waiter->grant);
     etcd_tools_wait_for_queue(&etcd, "a", 0);
 }
-
-/* ---- a store that is not there, or does not answer ---- */
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);

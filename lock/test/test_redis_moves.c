@@ -214,27 +214,6 @@ static void released_at_another(void) {
     tools_check_status(tools_join(&releasing), LOCK_UNKNOWN);
 }
 
-/* All servers hang, and so nobody tells the map. A second is promised, and the machine may be loaded: one
- * call may be slow. */
-static void hangs(void) {
-    enum { TRIES = 2, MOST_MS = 1100 };
-    redis_cluster_start(&pair, 1, 0);
-    struct lock *lock = tools_open(NULL, redis_cluster_url(&pair));
-    int slow = 0;
-    for (int i = 0; i < TRIES; i++) {
-        struct lock_grant grant = tools_use(lock, "a");
-        harness_pause_ms(1100); /* until the map of slots may be read again */
-        redis_pause(&pair.server[0]);
-        int64_t since_ms = harness_now_ms();
-        enum lock_status status = lock_try(lock, "a", &grant);
-        int64_t took_ms = harness_now_ms() - since_ms;
-        redis_resume(&pair.server[0]);
-        CHECK(status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE);
-        if (took_ms > MOST_MS && ++slow > 1)
-            FAIL("lock_try() took %d ms, and not for the first time", (int)took_ms);
-    }
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     redis_cluster_start(&cluster, 2, 0);
@@ -245,7 +224,6 @@ int main(int argc, char **argv) {
     harness_run("all is verified after a move", verified);
     harness_run("keys of braces", odd_keys);
     harness_run("a server that has left", forgotten);
-    harness_run("a cluster that hangs", hangs);
     harness_run("released at another server", released_at_another);
     return harness_finish();
 }

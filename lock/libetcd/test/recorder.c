@@ -212,7 +212,7 @@ void recorder_delete(struct etcd *etcd, const char *key) {
     CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
 }
 
-/* ---- which member serves ---- */
+/* ---- what a server counts ---- */
 
 /* The whole response; NULL: none. HTTP/1.0 prevents chunks. */
 static const char *metrics(const struct etcd_server *server) {
@@ -238,50 +238,4 @@ int64_t recorder_metric(const struct etcd_server *server, const char *start) {
     while (end && end > at && end[-1] != ' ')
         end--;
     return end ? (int64_t)strtod(end, NULL) : -1;
-}
-
-struct service {
-    const struct etcd_server *servers;
-    int count;
-    const char *method;
-    int found;
-};
-
-static int64_t number_after(const char *text, const char *start) {
-    const char *at = strstr(text, start);
-    return at ? (int64_t)strtod(strchr(at, '}') + 1, NULL) : 0;
-}
-
-static int64_t open_streams(const struct etcd_server *server, const char *method) {
-    static const char *const codes[] = {"OK", "Canceled", "Unavailable", "Unknown", "DeadlineExceeded"};
-    const char *text = metrics(server);
-    if (!text)
-        return 0;
-    int64_t open = number_after(text, harness_format("grpc_server_started_total{grpc_method=\"%s\"", method));
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        open -=
-            number_after(text, harness_format("grpc_server_handled_total{grpc_code=\"%s\",grpc_method=\"%s\"",
-                                              codes[i], method));
-    return open;
-}
-
-static bool one_serves(void *arg) {
-    struct service *service = arg;
-    for (int i = 0; i < service->count; i++) {
-        const struct etcd_server *server = &service->servers[i];
-        if (server->paused || server->net.cut || server->proc.pid == 0)
-            continue;
-        if (open_streams(server, service->method) > 0) {
-            service->found = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-int recorder_serving(const struct etcd_server *servers, int count, const char *method) {
-    struct service service = {.servers = servers, .count = count, .method = method};
-    if (!harness_wait(one_serves, &service, PATIENCE_MS))
-        FAIL("no member serves %s", method);
-    return service.found;
 }

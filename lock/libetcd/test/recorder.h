@@ -1,4 +1,4 @@
-/* Records the callbacks of a watch; finds the member that serves a stream. */
+/* Records the callbacks of a watch. */
 #ifndef LOCK_LIBETCD_TEST_RECORDER_H
 #define LOCK_LIBETCD_TEST_RECORDER_H
 
@@ -58,7 +58,5 @@ void recorder_delete(struct etcd *etcd, const char *key);
 
 /* A value of the server's /metrics, by the start of its line; -1: absent. */
 int64_t recorder_metric(const struct etcd_server *server, const char *start);
-/* Waits until a member serves a stream of this method ("Watch", "LeaseKeepAlive"); which one. */
-int recorder_serving(const struct etcd_server *servers, int count, const char *method);
 
 #endif

@@ -1,4 +1,5 @@
-/* Users, and the tokens that libetcd gets for them. */
+/* Who is let in: users, and the tokens that libetcd gets for them; TLS, with servers with certificates of our
+ * own making, and clients that trust them, or do not. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -222,6 +223,82 @@ static void auth_switched(void) {
     join(&crowd);
 }
 
+/* ---- certificates ---- */
+
+enum { SOON_MS = 400 };
+
+/* Two authorities. The first signed a server for 127.0.0.1 and localhost, one for another host, an expired
+ * one, and a client; the second signed a client. */
+static void make_certificates(void) {
+    static const char here[] = "IP:127.0.0.1,DNS:localhost", both[] = "serverAuth,clientAuth";
+    certificate_authority("ca");
+    certificate_authority("other");
+    certificate_make("server", "ca", 2, here, both);
+    certificate_make("elsewhere", "ca", 2, "DNS:elsewhere.test", both);
+    certificate_make("expired", "ca", -1, here, both);
+    certificate_make("client", "ca", 2, "DNS:client", "clientAuth");
+    certificate_make("stranger", "other", 2, "DNS:stranger", "clientAuth");
+}
+
+/* Its endpoint. */
+static const char *start_tls(const char *certificate, bool asks_clients) {
+    struct etcd_server own;
+    etcd_start_tls(&own, "--cert-file", certificate_file(certificate, "pem"), "--key-file",
+                   certificate_file(certificate, "key"), asks_clients ? "--client-cert-auth" : NULL,
+                   "--trusted-ca-file", certificate_file("ca", "pem"), NULL);
+    return harness_format("127.0.0.1:%d", own.port);
+}
+
+/* Makes a call with this authority and this client certificate (NULL: none). `refusal`: the reason in the
+ * error; NULL: the call succeeds. */
+static void check_tls(const char *endpoint, const char *authority, const char *certificate,
+                      const char *refusal) {
+    const struct etcd_config config = {
+        .endpoints = endpoint,
+        .ca_file = authority ? certificate_file(authority, "pem") : NULL,
+        .cert_file = certificate ? certificate_file(certificate, "pem") : NULL,
+        .key_file = certificate ? certificate_file(certificate, "key") : NULL,
+        .timeout_ms = refusal ? SOON_MS : PATIENCE_MS,
+    };
+    struct etcd *etcd = tools_open_config(&config);
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    const struct etcd_put put = {.key = etcd_text("a"), .value = etcd_text("1")};
+    int64_t until_ms = harness_now_ms() + PATIENCE_MS;
+    do /* a busy machine may not get as far as the reason in time */
+        CHECK_STATUS(etcd_put(etcd, &put, &call, NULL), refusal ? ETCD_UNAVAILABLE : ETCD_OK);
+    while (refusal && !strstr(error, refusal) && harness_now_ms() < until_ms);
+    CHECK_HAS(error, refusal ? refusal : "");
+}
+
+static void a_server_with_a_certificate(void) {
+    const char *endpoint = start_tls("server", false);
+    check_tls(endpoint, "ca", NULL, NULL);
+    check_tls(harness_format("localhost%s", strchr(endpoint, ':')), "ca", NULL, NULL);
+    check_tls(endpoint, "ca", "stranger", NULL); /* the server does not request a client certificate */
+    check_tls(endpoint, "other", NULL, "certificate verify failed");
+    check_tls(endpoint, NULL, NULL, "no member can be reached"); /* without TLS */
+}
+
+static void clients_with_certificates(void) {
+    const char *endpoint = start_tls("server", true);
+    check_tls(endpoint, "ca", "client", NULL);
+    check_tls(endpoint, "ca", NULL, "no member can be reached");
+    check_tls(endpoint, "ca", "stranger", "no member can be reached");
+}
+
+static void foreign_and_expired_certificates(void) {
+    check_tls(start_tls("elsewhere", false), "ca", NULL, "is not in peer certificate");
+    check_tls(start_tls("expired", false), "ca", NULL, "certificate verify failed");
+}
+
+static void a_server_without(void) {
+    struct etcd_server own;
+    etcd_start(&own, NULL);
+    check_tls(tools_endpoints(&own, 1), "ca", NULL, "no member can be reached");
+    check_tls(tools_endpoints(&own, 1), NULL, NULL, NULL);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&server, "--bcrypt-cost", "4", NULL);
@@ -234,5 +311,10 @@ int main(int argc, char **argv) {
     harness_run("tokens expire", tokens_expire);
     harness_run("tokens of an old auth revision", tokens_of_old_revision);
     harness_run("authentication is switched on and off", auth_switched);
+    make_certificates();
+    harness_run("a server with a certificate", a_server_with_a_certificate);
+    harness_run("clients with certificates", clients_with_certificates);
+    harness_run("foreign and expired certificates", foreign_and_expired_certificates);
+    harness_run("a server without TLS", a_server_without);
     return harness_finish();
 }

@@ -174,14 +174,6 @@ static void answers_are_lost(void) {
 
 /* ---- calls that rightly take long ---- */
 
-static uint64_t who_answers(struct etcd *etcd) {
-    struct etcd_reply *reply = NULL;
-    CHECK_STATUS(etcd_range(etcd, &tools_range_a, NULL, &reply), ETCD_OK);
-    uint64_t member = reply->member_id;
-    etcd_reply_free(reply);
-    return member;
-}
-
 /* The client does not leave a member because a lock was waited for until the deadline. It would do so each
  * time; on a busy machine it may leave a member now and then that was slow with something else. */
 static void waiting_for_a_lock(void) {
@@ -194,10 +186,10 @@ static void waiting_for_a_lock(void) {
     int64_t holder = tools_grant(etcd, 60), waiter = tools_grant(etcd, 60);
     CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), holder, NULL, &key, &revision), ETCD_OK);
     for (int i = 0; i < TIMES; i++) {
-        uint64_t member = who_answers(etcd);
+        uint64_t member = tools_answering(etcd);
         const struct etcd_call call = {.deadline_ns = tools_in_ms(LONG_MS)};
         CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), waiter, &call, &none, &revision), ETCD_UNKNOWN);
-        stayed += who_answers(etcd) == member;
+        stayed += tools_answering(etcd) == member;
     }
     CHECK(stayed > 0);
     etcd_lock_key_free(key);

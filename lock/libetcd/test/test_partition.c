@@ -59,7 +59,6 @@ static void leader_is_cut(void (*cut)(struct net_host *), int quiet_ms) {
     CHECK_STATUS(etcd_keep(etcd, id, LEASE_S, granted_ns, 300, on_lost, &lost, &keep), ETCD_OK);
     struct load *load = load_start(etcd);
     CHECK_INT(load_member(load, members, 3), which);
-    CHECK_INT(recorder_serving(members, 3, "Watch"), which);
     cut(&members[which].net);
     load_wait(load);
     tools_put(other, "told", "1");

@@ -138,3 +138,11 @@ void tools_check_range(struct etcd *etcd, int64_t ms, enum etcd_status want) {
     const struct etcd_call call = {.deadline_ns = ms ? tools_in_ms(ms) : 0};
     CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, NULL), want);
 }
+
+uint64_t tools_answering(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, NULL, &reply), ETCD_OK);
+    uint64_t member = reply->member_id;
+    etcd_reply_free(reply);
+    return member;
+}

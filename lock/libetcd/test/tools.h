@@ -38,6 +38,7 @@ int64_t tools_in_ms(int64_t ms);
 int64_t tools_put(struct etcd *etcd, const char *key, const char *value); /* the revision */
 const char *tools_get(struct etcd *etcd, const char *key);                /* NULL: there is none */
 int64_t tools_grant(struct etcd *etcd, int64_t ttl_s);
+uint64_t tools_answering(struct etcd *etcd); /* the id of the member that answers */
 
 /* A write and a read of the key a, and what becomes of them: within `ms`, or 0: as the client is configured.
  */
