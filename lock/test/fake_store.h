@@ -19,7 +19,15 @@ extern struct fake_store {
 } fake;
 
 /* Makes fake.lock, until the test ends, with a copy of the backend; `renews_active` counts as renew=on. */
-void fake_begin(const struct lock_backend *backend, int ttl_ms, int failures);
+void fake_begin(const struct lock_backend *backend, int ttl_ms);
+/* With these fields of the backend, and fake_withdraw(), unless they have another. */
+#define FAKE_BEGIN(ttl_ms, ...)                                                                              \
+    do {                                                                                                     \
+        struct lock_backend backend = {__VA_ARGS__};                                                         \
+        if (!backend.withdraw)                                                                               \
+            backend.withdraw = fake_withdraw;                                                                \
+        fake_begin(&backend, ttl_ms);                                                                        \
+    } while (0)
 
 int64_t fake_now_ns(void *ctx);
 void fake_on_lost(void *ctx, const struct lock_grant *grant);

@@ -7,8 +7,8 @@
 #include "lock/test/fake_store.h"
 
 static void begin(bool outlives_deadline, int that_fail) {
-    const struct lock_backend backend = {.outlives_deadline = outlives_deadline, .withdraw = fake_withdraw};
-    fake_begin(&backend, FAKE_TTL_MS, that_fail);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = outlives_deadline);
+    fake.failures = that_fail;
 }
 
 /* No store wakes the waiter, so it may go. */
@@ -90,9 +90,7 @@ static enum lock_status withdraw_slowly(void *store, const char *key, const char
 /* However many releases are pending, a holder is told of a loss before its deadline. */
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
-    const struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw_slowly, .check = fake_check_gone};
-    fake_begin(&slow, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .outlives_deadline = true, .withdraw = withdraw_slowly, .check = fake_check_gone);
     for (int i = 0; i < PENDING; i++)
         lock_maintenance_release(fake.lock.maintenance,
                                  lock_pending_release_new(harness_format("left-%d", i), "owner"), NULL);
@@ -114,9 +112,7 @@ static void verify_slowly(void *store, struct lock_check *check, size_t count) {
 /* Pending releases are done although a grant is due at any time. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
-    const struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = fake_withdraw, .check = verify_slowly};
-    fake_begin(&slow, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .outlives_deadline = true, .check = verify_slowly);
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
     for (verifications = 0; verifications < 2 * KEYS;)
@@ -157,12 +153,8 @@ static bool is_renewed_twice(void *arg) {
 
 /* A renewal that fails, since the store is away for a moment, is repeated before the holder is told. */
 static void renewal_is_repeated(void) {
-    const struct lock_backend renewing = {.caps = LOCK_CAN_EXTEND,
-                                          .renews_active = true,
-                                          .attempt = grant_for_a_while,
-                                          .withdraw = fake_withdraw,
-                                          .check = renew_at_last};
-    fake_begin(&renewing, RENEWED_MS, 0);
+    FAKE_BEGIN(RENEWED_MS, .caps = LOCK_CAN_EXTEND, .renews_active = true, .attempt = grant_for_a_while,
+               .check = renew_at_last);
     renewals = 0;
     refusals = 2;
     struct lock_grant grant = tools_acquire(&fake.lock, "key");
@@ -175,9 +167,7 @@ static void renewal_is_repeated(void) {
 /* Stopping does not wait until everything is verified. */
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
-    const struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = fake_withdraw, .check = verify_slowly};
-    fake_begin(&slow, FAKE_TTL_MS, 0);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .check = verify_slowly);
     verifications = 0;
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), PATIENCE_MS);
@@ -202,9 +192,7 @@ static void verify_all_gone(void *store, struct lock_check checks[], size_t coun
 /* If the backend can verify many grants with one call, it is used. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
-    const struct lock_backend together = {
-        .checks_together = true, .withdraw = fake_withdraw, .check = verify_all_gone};
-    fake_begin(&together, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .checks_together = true, .check = verify_all_gone);
     calls = 0;
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), LONG_MS);
@@ -244,14 +232,10 @@ static bool is_waiting(void *arg) {
 /* The store is asked for a grant, and answers that it is gone, when another thread has taken it over: that is
  * told, and not a third of the time to live later. */
 static void lost_by_its_heir(void) {
-    const struct lock_backend backend = {.fences_per_grant = 16,
-                                         .attempt_releases = true,
-                                         .attempt = fake_grant_for_long,
-                                         .withdraw = fake_withdraw,
-                                         .check = verify_late};
     sem_init(&is_asked, 0, 0);
     sem_init(&may_answer, 0, 0);
-    fake_begin(&backend, 3 * PATIENCE_MS, 0);
+    FAKE_BEGIN(3 * PATIENCE_MS, .fences_per_grant = 16, .attempt_releases = true,
+               .attempt = fake_grant_for_long, .check = verify_late);
     harness_defer(let_answer, NULL);
     fake.lock.config.on_lost = on_lost_by;
     struct lock_grant first = tools_acquire(&fake.lock, "key");
@@ -298,13 +282,8 @@ static struct lock_grant pass_on(const struct lock_grant *grant) {
  * passed on before this server was asked about it; the next thread asks for its own. */
 static void passed_on_after_a_move(void) {
     enum { GIVEN = 1000 };
-    const struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                         .fences_per_grant = 16,
-                                         .attempt_releases = true,
-                                         .attempt = grant_with_fence,
-                                         .withdraw = fake_withdraw,
-                                         .check = verify_held};
-    fake_begin(&backend, 3 * PATIENCE_MS, 0);
+    FAKE_BEGIN(3 * PATIENCE_MS, .caps = LOCK_CAN_EXTEND, .fences_per_grant = 16, .attempt_releases = true,
+               .attempt = grant_with_fence, .check = verify_held);
     newest_fence = 0;
     struct lock_grant first = tools_acquire(&fake.lock, "key");
     fake.lock.moves++;

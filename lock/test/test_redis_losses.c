@@ -35,9 +35,7 @@ static void gone_while_waiting(void) {
     tools_wait_for_queue(&redis, "a", 1);
     CHECK(!waiter->done);
     tools_check_status(lock_release(holder, &held), LOCK_OK);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    CHECK(waiter->grant.fence > held.fence);
-    tools_release(other, &waiter->grant);
+    CHECK(tools_serve(waiter) > held.fence);
 }
 
 /* ---- a master that becomes a replica ---- */
@@ -80,8 +78,7 @@ static void listens_where_it_asks(void) {
     struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&redis, "a", 1);
     tools_release(holder, &grant);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(lock, &waiter->grant);
+    tools_serve(waiter);
     CHECK(!hears_nobody(&redis));
     redis_command(&redis, "REPLICAOF", "127.0.0.1", harness_format("%d", next.port), NULL);
     proxy_point(proxy, next.port);
@@ -93,8 +90,7 @@ static void listens_where_it_asks(void) {
     tools_wait_for_queue(&next, "a", 1);
     CHECK(!hears_nobody(&next));
     tools_release(other, &grant);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(lock, &waiter->grant);
+    tools_serve(waiter);
 }
 
 /* Errors that the store answers: nothing is had, nothing is half done. */

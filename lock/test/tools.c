@@ -168,6 +168,12 @@ enum lock_status tools_join(struct tools_waiter *waiter) {
     return waiter->status;
 }
 
+uint64_t tools_serve(struct tools_waiter *waiter) {
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(waiter->lock, &waiter->grant);
+    return waiter->grant.fence;
+}
+
 /* ---- what a lock counts, and tells ---- */
 
 struct lock_metrics tools_metrics(const struct lock *lock) {

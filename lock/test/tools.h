@@ -53,6 +53,8 @@ struct tools_waiter *tools_wait(struct lock *lock, const char *key, int64_t ms, 
 struct tools_waiter *tools_wait_by(void *(*thread)(void *waiter), struct lock *lock, const char *key,
                                    int64_t ms, struct lock_cancel *cancel);
 enum lock_status tools_join(struct tools_waiter *waiter);
+/* It gets the lock, which is then released. Returns the fence that it had. */
+uint64_t tools_serve(struct tools_waiter *waiter);
 
 struct lock_metrics tools_metrics(const struct lock *lock);
 /* Waits until so many threads wait within the lock, for whichever keys. */

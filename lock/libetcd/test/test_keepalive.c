@@ -306,8 +306,7 @@ static void dropped_while_lost(void) {
 /* ---- closed ---- */
 
 static void nothing(void *ctx, const struct etcd_watch_event *event) {
-    (void)ctx;
-    (void)event;
+    (void)ctx, (void)event;
 }
 
 /* Callbacks may start watches, also while the client is being closed. */
