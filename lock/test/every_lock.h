@@ -14,8 +14,8 @@ extern struct every_lock {
     void (*forget)(const char *key);   /* makes the store lose the grant of a key; NULL: local: */
     void (*hang)(bool hangs);          /* pauses or resumes the store */
     /* With `first` only: */
-    int (*count)(const char *key); /* how many hold the key in the store, or wait there; -1: only some of
-                                      redlock's nodes have a holder */
+    int (*count)(const char *key); /* how many hold the key in the store, or wait there; -1: fewer than a
+                                      quorum of redlock's nodes have a holder */
     const char *marker;            /* in each request that acquires or releases the key "a" */
     bool multiplexes;              /* other replies share the connection with the key's */
     const char *proxied;           /* the URL of the same store, by proxies */

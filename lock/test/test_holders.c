@@ -212,7 +212,8 @@ int main(int argc, char **argv) {
     if (wanted_seconds)
         seconds = (int)strtol(wanted_seconds, NULL, 10);
     harness_limit(300 + 5 * (unsigned)seconds);
-    harness_run("orderly failovers", orderly);
+    if (seconds) /* the next but one is the same, and worse */
+        harness_run("orderly failovers", orderly);
     harness_run("masters that are killed", killed);
     harness_run("replicas that were cut off", cut_off);
     harness_run("slots that move", moved);
