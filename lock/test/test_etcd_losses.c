@@ -1,7 +1,11 @@
 /* The lock in etcd, when something is lost, or comes late: replies, requests, leases, streams, the store. Two
  * handles are two processes to the store. */
-#include <stdlib.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lock/test/etcd_tools.h"
 
@@ -68,22 +72,167 @@ static void lost_replies(void) {
 
 /* ---- requests that come late ---- */
 
-static struct late *late;
+enum { PAIRS_MAX = 16, CHUNK = 65536 };
+
+/* A way to the server that holds back the first request with a certain text, and delivers it when it is told
+ * to, however long its sender has given it up. What its sender sent after that on the same connection is
+ * lost. */
+static struct late {
+    pthread_t thread;
+    pthread_mutex_t mutex; /* for what follows */
+    char text[64];         /* "": none is expected */
+    bool stopping, has, delivers;
+    size_t size;
+    char chunk[CHUNK]; /* what is held back */
+    int listener;      /* from here on the thread's */
+    int count, held;   /* held: the pair whose request it is; -1: none */
+    int client[PAIRS_MAX], server[PAIRS_MAX];
+} late;
 static struct proxy *other_way;
+
+static int late_socket(int port, bool listens) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (listens ? bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 16) != 0
+                : connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        FAIL("no socket at port %d", port);
+    return fd;
+}
+
+static void late_close(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void late_accept(void) {
+    CHECK(late.count < PAIRS_MAX);
+    late.client[late.count] = accept4(late.listener, NULL, NULL, SOCK_CLOEXEC);
+    late.server[late.count] = late_socket(etcd.port, false);
+    late.count++;
+}
+
+static void late_pass_request(int i) {
+    char data[CHUNK];
+    ssize_t got = recv(late.client[i], data, sizeof data, 0);
+    if (got > 0 && i == late.held)
+        return; /* lost */
+    if (got > 0 && *late.text && memmem(data, (size_t)got, late.text, strlen(late.text))) {
+        memcpy(late.chunk, data, (size_t)got);
+        late.size = (size_t)got;
+        late.has = true;
+        late.held = i;
+        *late.text = '\0';
+        return;
+    }
+    if (got > 0 && send(late.server[i], data, (size_t)got, MSG_NOSIGNAL) == got)
+        return;
+    late_close(&late.client[i]);
+    if (i != late.held)
+        late_close(&late.server[i]);
+}
+
+static void late_pass_reply(int i) {
+    char data[CHUNK];
+    ssize_t got = recv(late.server[i], data, sizeof data, 0);
+    if (got <= 0)
+        late_close(&late.server[i]);
+    else if (late.client[i] >= 0)
+        send(late.client[i], data, (size_t)got, MSG_NOSIGNAL);
+}
+
+static void *late_carry(void *arg) {
+    (void)arg;
+    for (bool stopping = false; !stopping;) {
+        struct pollfd polled[1 + 2 * PAIRS_MAX] = {{.fd = late.listener, .events = POLLIN}};
+        int count = late.count;
+        for (int i = 0; i < count; i++) {
+            polled[1 + 2 * i] = (struct pollfd){.fd = late.client[i], .events = POLLIN};
+            polled[2 + 2 * i] = (struct pollfd){.fd = late.server[i], .events = POLLIN};
+        }
+        poll(polled, (nfds_t)(1 + 2 * count), 10);
+        pthread_mutex_lock(&late.mutex);
+        if (polled[0].revents)
+            late_accept();
+        for (int i = 0; i < count; i++) {
+            if (polled[1 + 2 * i].revents)
+                late_pass_request(i);
+            if (polled[2 + 2 * i].revents && late.server[i] >= 0)
+                late_pass_reply(i);
+        }
+        if (late.delivers && late.size)
+            send(late.server[late.held], late.chunk, late.size, MSG_NOSIGNAL);
+        if (late.delivers)
+            late.size = 0;
+        stopping = late.stopping;
+        pthread_mutex_unlock(&late.mutex);
+    }
+    return NULL;
+}
+
+static void late_stop(void *arg) {
+    (void)arg;
+    pthread_mutex_lock(&late.mutex);
+    late.stopping = true;
+    pthread_mutex_unlock(&late.mutex);
+    pthread_join(late.thread, NULL);
+    for (int i = 0; i < late.count; i++) {
+        late_close(&late.client[i]);
+        late_close(&late.server[i]);
+    }
+    late_close(&late.listener);
+    pthread_mutex_destroy(&late.mutex);
+}
 
 /* A lock that goes to the store by the late way, and by another once that is silent. */
 static struct lock *open_late(void) {
-    late = late_start(etcd.port);
+    int port = harness_free_port();
+    memset(&late, 0, sizeof late);
+    late.held = -1;
+    late.listener = late_socket(port, true);
+    pthread_mutex_init(&late.mutex, NULL);
+    CHECK_INT(pthread_create(&late.thread, NULL, late_carry, NULL), 0);
+    harness_defer(late_stop, NULL);
     other_way = proxy_start(etcd.port);
     proxy_set(other_way, PROXY_REFUSE, 0, NULL);
-    struct lock *lock = tools_open(NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=4000",
-                                                        late_port(late), proxy_port(other_way)));
+    struct lock *lock = tools_open(
+        NULL, harness_format("etcd://127.0.0.1:%d,127.0.0.1:%d?ttl=4000", port, proxy_port(other_way)));
     tools_use(lock, "a");
     return lock;
 }
 
+/* From now on it waits for a request about the key "a". */
+static void late_expect(void) {
+    pthread_mutex_lock(&late.mutex);
+    snprintf(late.text, sizeof late.text, "lock/a ");
+    pthread_mutex_unlock(&late.mutex);
+}
+
+static bool late_has(void *arg) {
+    (void)arg;
+    pthread_mutex_lock(&late.mutex);
+    bool has = late.has;
+    pthread_mutex_unlock(&late.mutex);
+    return has;
+}
+
+static void late_wait(void) {
+    CHECK(harness_wait(late_has, NULL, PATIENCE_MS));
+}
+
 static bool has_one_more(void *txns) {
     return etcd_tools_requests(&etcd) > *(long long *)txns;
+}
+
+/* Returns when the server has carried it out. */
+static void late_deliver(void) {
+    long long before = etcd_tools_requests(&etcd);
+    pthread_mutex_lock(&late.mutex);
+    late.delivers = true;
+    pthread_mutex_unlock(&late.mutex);
+    CHECK(harness_wait(has_one_more, &before, PATIENCE_MS));
 }
 
 /* An attempt ends as unknown. Nothing is known to be left, and no thread asks for anything any more, when the
@@ -92,14 +241,14 @@ static void a_late_request_of_one_who_gave_up(void) {
     begin();
     struct lock *lock = open_late();
     struct lock_grant grant;
-    late_expect(late, "lock/a ");
+    late_expect();
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 100), NULL, &grant), LOCK_UNKNOWN);
-    late_wait(late);
+    late_wait();
     long long txns = etcd_tools_requests(&etcd);
     proxy_set(other_way, PROXY_PASS, 0, NULL);
     CHECK(harness_wait(has_one_more, &txns, PATIENCE_MS)); /* it is withdrawn, */
     harness_pause_ms(300);                                 /* whatever that takes */
-    late_deliver(late, "lock");
+    late_deliver();
     etcd_tools_wait_for_queue(&etcd, "a", 0);
 }
 
@@ -113,11 +262,11 @@ static void a_late_gift(void) {
     struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
     tools_wait_for_waiters(lock, 1);
     proxy_set(other_way, PROXY_PASS, 0, NULL);
-    late_expect(late, "lock/a ");
+    late_expect();
     tools_release(lock, &grant);
     char name = grant.owner[LOCK_OWNER_SIZE - 2];
     tools_check_status(tools_join(waiter), LOCK_OK);
-    late_wait(late);
+    late_wait();
     grant = waiter->grant;
     for (int i = 0; i < NAMES && grant.owner[LOCK_OWNER_SIZE - 2] != name; i++) {
         tools_release(lock, &grant);
@@ -125,7 +274,7 @@ static void a_late_gift(void) {
     }
     CHECK_INT(grant.owner[LOCK_OWNER_SIZE - 2], name);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    late_deliver(late, "lock");
+    late_deliver();
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
     tools_release(lock, &grant);
@@ -139,9 +288,9 @@ static void a_late_deletion(void) {
     struct lock *lock = open_late();
     struct lock_grant grant = tools_acquire(lock, "a"), given = grant;
     proxy_set(other_way, PROXY_PASS, 0, NULL);
-    late_expect(late, "lock/a ");
+    late_expect();
     tools_release(lock, &grant);
-    late_wait(late);
+    late_wait();
     etcd_tools_check_no_trace(&etcd);
     do {
         grant = tools_acquire(lock, "a");
@@ -150,9 +299,7 @@ static void a_late_deletion(void) {
         tools_release(lock, &grant);
     } while (true);
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
-    long long requests = etcd_tools_requests(&etcd);
-    late_deliver(late, ""); /* its answer has no text to wait for */
-    CHECK(harness_wait(has_one_more, &requests, PATIENCE_MS));
+    late_deliver();
     CHECK_INT(etcd_tools_count(&etcd, "lock/a "), 1);
     CHECK_STR(etcd_tools_field(&etcd, "lock/a ", 0, "Value"), grant.owner);
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
