@@ -93,8 +93,7 @@ static struct etcd_server server;
 /* ---- on one server ---- */
 
 static void lease_is_renewed(void) {
-    struct lease *lease = lease_new();
-    struct lease *not_renewed = lease_new();
+    struct lease *lease = lease_new(), *not_renewed = lease_new();
     struct etcd *etcd = tools_open(&server, 1);
     lease_grant(etcd, lease, 1, 200);
     lease_grant(etcd, not_renewed, 1, 60000);
@@ -113,9 +112,7 @@ static void lease_is_renewed(void) {
 }
 
 static void lost_when_revoked(void) {
-    struct lease *one = lease_new();
-    struct lease *two = lease_new();
-    struct lease *other = lease_new();
+    struct lease *one = lease_new(), *two = lease_new(), *other = lease_new();
     struct etcd *etcd = tools_open(&server, 1);
     lease_grant(etcd, one, 5, 50);
     lease_keep(etcd, two, one->id, 5, tools_in_ms(0), 70); /* the same lease */
@@ -151,9 +148,7 @@ static void lost_while_server_paused(void) {
 }
 
 static void started_before_server(void) {
-    struct lease *lease = lease_new();
-    struct lease *dropped = lease_new();
-    struct lease *lost = lease_new();
+    struct lease *lease = lease_new(), *dropped = lease_new(), *lost = lease_new();
     struct etcd_server later;
     etcd_start(&later, NULL);
     struct etcd *etcd = tools_open(&later, 1);
@@ -176,9 +171,7 @@ static void started_before_server(void) {
 /* The answer to a renewal of a dropped keepalive must not count for a later one, which the server never
  * received. */
 static void answer_belongs_to_one_renewal(void) {
-    struct lease *first = lease_new();
-    struct lease *second = lease_new();
-    struct lease *other = lease_new();
+    struct lease *first = lease_new(), *second = lease_new(), *other = lease_new();
     struct etcd_server own;
     etcd_start(&own, NULL);
     struct etcd *direct = tools_open(&own, 1);
@@ -262,9 +255,7 @@ static void drop_the_other(struct lease *lease) {
 }
 
 static void dropped_from_callbacks(void) {
-    struct lease *itself = lease_new();
-    struct lease *other = lease_new();
-    struct lease *dropper = lease_new();
+    struct lease *itself = lease_new(), *other = lease_new(), *dropper = lease_new();
     struct etcd *etcd = tools_open(&server, 1);
     itself->then = drop_itself;
     dropper->then = drop_the_other;
@@ -416,8 +407,7 @@ static void leaves_stuck_leader(void) {
 
 static void renewed_while_leaders_killed(void) {
     enum { KILLS = 3 };
-    struct lease *lease = lease_new();
-    struct lease *shorter = lease_new();
+    struct lease *lease = lease_new(), *shorter = lease_new();
     struct etcd_server members[3];
     etcd_start_cluster(members, 3, NULL);
     struct etcd *etcd = tools_open(members, 3), *looker = tools_open(members, 3);
