@@ -11,7 +11,8 @@ enum { PROCESSES = 6, GRANTS_MAX = 1 << 20 };
 
 static const int64_t MS = 1000000;
 
-/* ---- the worker: `believe URL ANEW SEED SLOW_IN TTL_MS` ---- */
+/* ---- the worker: `believe URL THREADS SEED SLOW_IN TTL_MS`; 0 threads: one, which opens the lock anew ----
+ */
 
 struct worker {
     const char *url;
@@ -73,14 +74,14 @@ void beliefs_work(int argc, char **argv) {
         return;
     struct worker worker = {.url = argv[2],
                             .lock = open_or_exit(argv[2]),
-                            .anew = *argv[3] == '1',
+                            .anew = *argv[3] == '0',
                             .random = strtoull(argv[4], NULL, 10),
                             .slow_in = (unsigned)strtoul(argv[5], NULL, 10),
                             .ttl_ms = (unsigned)strtoul(argv[6], NULL, 10)};
     struct worker second = worker;
     pthread_t thread;
     second.random++;
-    if (!worker.anew && pthread_create(&thread, NULL, take_turns, &second) != 0)
+    if (*argv[3] == '2' && pthread_create(&thread, NULL, take_turns, &second) != 0)
         _exit(4);
     take_turns(&worker);
 }
@@ -95,25 +96,26 @@ static struct belief {
 static int count;
 
 static struct proc procs[PROCESSES];
-static const char *command[] = {"/proc/self/exe", "believe", NULL, "0", NULL, NULL, NULL, NULL};
-static int process_count, ttl;
+static struct beliefs_plan asked;
 
 static void start(int i, uint64_t *random) {
     static int runs;
-    command[3] = i % 2 ? "1" : "0";
-    command[4] = harness_format("%llu", (unsigned long long)(harness_random(random) >> 1));
-    proc_spawn(&procs[i], command, NULL, harness_format("%s/believer-%d.log", harness_dir(), runs++));
+    const char *argv[] = {"/proc/self/exe",
+                          "believe",
+                          asked.url,
+                          harness_format("%d", i % 2 ? 0 : asked.threads),
+                          harness_format("%llu", (unsigned long long)(harness_random(random) >> 1)),
+                          harness_format("%d", asked.slow_in),
+                          harness_format("%d", asked.ttl_ms),
+                          NULL};
+    proc_spawn(&procs[i], argv, NULL, harness_format("%s/believer-%d.log", harness_dir(), runs++));
 }
 
-void beliefs_start(const char *url, int processes, int ttl_ms, unsigned slow_in, uint64_t *random) {
-    const char *begin = strchr(url, '?') ? "&" : "?";
-    command[2] = harness_format("%s%sttl=%d", url, begin, ttl_ms);
-    command[5] = harness_format("%u", slow_in);
-    command[6] = harness_format("%d", ttl_ms);
-    process_count = processes;
-    ttl = ttl_ms;
+void beliefs_start(const struct beliefs_plan *plan, uint64_t *random) {
+    asked = *plan;
+    asked.url = harness_format("%s%cttl=%d", asked.url, strchr(asked.url, '?') ? '&' : '?', asked.ttl_ms);
     count = 0;
-    for (int i = 0; i < processes; i++)
+    for (int i = 0; i < asked.processes; i++)
         start(i, random);
 }
 
@@ -126,14 +128,14 @@ static off_t said(int i) {
 /* Each has said more than it takes to write the lines that it was writing. */
 static bool have_held(void *after) {
     bool all = true;
-    for (int i = 0; i < process_count && all; i++)
+    for (int i = 0; i < asked.processes && all; i++)
         all = said(i) > ((off_t *)after)[i] + 100;
     return all;
 }
 
 void beliefs_wait(void) {
     off_t after[PROCESSES];
-    for (int i = 0; i < process_count; i++)
+    for (int i = 0; i < asked.processes; i++)
         after[i] = said(i);
     CHECK(harness_wait(have_held, after, 3 * PATIENCE_MS));
 }
@@ -160,7 +162,7 @@ static void end(int i) {
 }
 
 void beliefs_replace(uint64_t *random) {
-    int i = (int)(harness_random(random) % (uint64_t)process_count);
+    int i = (int)(harness_random(random) % (uint64_t)asked.processes);
     end(i);
     start(i, random);
 }
@@ -189,7 +191,7 @@ static int count_overlaps(int64_t *longest_ms) {
     for (int i = 0; i < count; i++) {
         int64_t since_ns = beliefs[i].since_ns, end_ns = beliefs[i].until_ns;
         if (since_ns < until_ns) {
-            if (overlaps++ == 0 || since_ns - last_ns > INT64_C(3) * ttl * MS)
+            if (overlaps++ == 0 || since_ns - last_ns > INT64_C(3) * asked.ttl_ms * MS)
                 first_ns = since_ns;
             last_ns = longer(last_ns, end_ns < until_ns ? end_ns : until_ns);
             longest_ns = longer(longest_ns, last_ns - first_ns);
@@ -203,7 +205,7 @@ static int count_overlaps(int64_t *longest_ms) {
 void beliefs_judge(const char *what, int times, const char *server, bool may_overlap) {
     int64_t longest_ms;
     int lost = 0, falls = 0, same = 0;
-    for (int i = 0; i < process_count; i++)
+    for (int i = 0; i < asked.processes; i++)
         end(i);
     qsort(beliefs, (size_t)count, sizeof *beliefs, by_time);
     int overlaps = count_overlaps(&longest_ms);
@@ -223,9 +225,9 @@ void beliefs_judge(const char *what, int times, const char *server, bool may_ove
                                  : "one holds, no fence is given twice",
                      what, times, server,
                      "\"grants\":%d,\"grants_lost\":%d,\"ttl_ms\":%d,\"overlap_ms\":%lld,\"fences_twice\":%d",
-                     count, lost, ttl, (long long)longest_ms, same);
+                     count, lost, asked.ttl_ms, (long long)longest_ms, same);
     CHECK(overlaps == 0 || may_overlap);
-    CHECK(longest_ms < ttl);
+    CHECK(longest_ms < asked.ttl_ms);
     CHECK_INT(same, 0);
     CHECK_INT(falls, 0);
 }

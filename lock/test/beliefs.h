@@ -8,10 +8,15 @@
 /* First in main(): where the arguments ask for a worker, runs it until it is killed. */
 void beliefs_work(int argc, char **argv);
 
-/* Starts so many processes, up to six, with a lock of this URL and time to live. Every other one has two
- * threads; the others open the lock anew now and then. One in `slow_in` holders is slow, some of them for
- * longer than the grant lasts. */
-void beliefs_start(const char *url, int processes, int ttl_ms, unsigned slow_in, uint64_t *random);
+struct beliefs_plan {
+    const char *url; /* without ttl= */
+    int ttl_ms;
+    int processes; /* up to six; every other one opens the lock anew now and then, */
+    int threads;   /* and the others have so many, up to two */
+    int slow_in;   /* one in so many holders is slow, some of them for longer than the grant lasts */
+};
+
+void beliefs_start(const struct beliefs_plan *plan, uint64_t *random);
 /* Waits until each process has had the lock since now. */
 void beliefs_wait(void);
 /* Kills one that has had it, whatever it does, and starts another in its place. */

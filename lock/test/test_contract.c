@@ -1,8 +1,6 @@
 /* The contract of lock.h, for every lock that is safe, while its store works. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/test/every_lock.h"

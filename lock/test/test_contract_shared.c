@@ -1,8 +1,5 @@
 /* The contract of lock.h between processes that share a store, and by a network that fails: for each kind of
  * store. Two handles are two processes to the store. */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/test/every_lock.h"
 
 static struct lock *open_lock(const char *options) {

@@ -102,8 +102,6 @@ static void woken(void) {
     etcd_tools_check_no_trace(&etcd);
 }
 
-/* ---- keys ---- */
-
 /* ---- giving up ---- */
 
 /* The process of one who waits has died, which is to lose its lease: those behind it wait on, and are served.

@@ -6,7 +6,7 @@
 #include "lock/test/beliefs.h"
 #include "lock/test/etcd_tools.h"
 
-enum { PROCESSES = 4, TTL_MS = 4000, SLOW_IN = 512 };
+enum { PROCESSES = 4, THREADS = 2, TTL_MS = 4000, SLOW_IN = 512 };
 
 static struct etcd_server members[3];
 
@@ -62,7 +62,8 @@ static void members_fail(void) {
     CHECK(version);
     version += strlen("\"Version\" : \"");
     version = harness_format("etcd %.*s", (int)strcspn(version, "\""), version);
-    beliefs_start(etcd_tools_url(members, 3, ""), PROCESSES, TTL_MS, SLOW_IN, &random);
+    beliefs_start(&(struct beliefs_plan){etcd_tools_url(members, 3, ""), TTL_MS, PROCESSES, THREADS, SLOW_IN},
+                  &random);
     beliefs_wait();
     for (int i = 0; i < rounds; i++)
         suffer(&faults[i % FAULTS], &random);

@@ -1,5 +1,4 @@
 /* redis in a cluster: locks whose slot moves to another server, held or not. */
-#include <stdio.h>
 #include <string.h>
 
 #include "lock/test/tools.h"

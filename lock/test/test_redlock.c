@@ -1,10 +1,6 @@
 /* Redlock on real servers: what a quorum decides, nodes that are down, and what is documented to go wrong. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/test/nodes.h"
 

@@ -1,8 +1,5 @@
 /* Redlock and nodes that are slow, that hang, and whose replies are lost. */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/redlock/node.h"

@@ -1,7 +1,6 @@
 /* zookeeper: what is in the store, and what is left there. Two handles are two processes to the store. */
 #include <dlfcn.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

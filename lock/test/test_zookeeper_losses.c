@@ -1,8 +1,5 @@
 /* zookeeper: when something is lost: replies, sessions, servers. Two handles are two processes to the store.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/test/tools.h"
 
 static struct zookeeper_server server;

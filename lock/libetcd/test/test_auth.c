@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "lock/libetcd/etcd_client.h"
 #include "lock/libetcd/test/tools.h"

@@ -2,9 +2,6 @@
  * each answer that a server could give. */
 #include <grpc/status.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 /* Keys, values and transactions, on one server. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/libetcd/test/requests.h"

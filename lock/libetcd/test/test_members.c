@@ -1,8 +1,4 @@
 /* Members that fail in different ways while a client makes calls. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/libetcd/test/load.h"
 #include "lock/libetcd/test/recorder.h"
 #include "lock/libetcd/v3lock.h"

@@ -1,6 +1,5 @@
 /* Watches on one server. */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "lock/libetcd/test/recorder.h"
 
