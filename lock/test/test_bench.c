@@ -291,6 +291,7 @@ static void wrong(void) {
     const json_t *rows = member(load(), "rows");
     check_five_rows(rows);
     for (size_t i = 0; i < 5; i++) {
+        CHECK_INT(number(json_array_get(rows, i), "hold_us"), 100);
         CHECK((number(json_array_get(rows, i), "wrong.two_holders") > 0) == (i >= 3));
         CHECK((number(json_array_get(rows, i), "wrong.lost_updates") > 0) == (i >= 3));
     }

@@ -76,7 +76,7 @@ static const char *url_of(int ttl_ms) {
 
 /* Killed at random, holding, waiting, or in the middle of a call. */
 static void killed(void) {
-    enum { PROCESSES = 4, THREADS = 2, KILLS = 3, TTL_MS = 700, SLOW_IN = 16 };
+    enum { PROCESSES = 4, THREADS = 2, KILLS = 3, TTL_MS = 700, SLOW_IN = 64 };
     uint64_t random = harness_seed();
     beliefs_start(&(struct beliefs_plan){kind->url, TTL_MS, PROCESSES, THREADS, SLOW_IN}, &random);
     for (int i = 0; i < KILLS; i++) {
