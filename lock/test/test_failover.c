@@ -110,65 +110,6 @@ static void no_sentinel(void) {
                   harness_format("127.0.0.1:%d", last));
 }
 
-/* All but the first Sentinel name the second server. */
-static bool has_moved(void *arg) {
-    const struct redis_sentinel *sentinel = arg;
-    const char *port = harness_format(" %d]", sentinel->server[1].port);
-    for (int i = 1; i < REDIS_SENTINELS; i++) {
-        if (!strstr(
-                redis_command(&sentinel->sentinel[i], "SENTINEL", "get-master-addr-by-name", "shop", NULL),
-                port))
-            return false;
-    }
-    return true;
-}
-
-/* A Sentinel that has not heard of the failover: what the others say counts. */
-static void stale_sentinel(void) {
-    struct redis_sentinel sentinel;
-    struct redis_server left;
-    redis_sentinel_start(&sentinel);
-    redis_start(&left, NULL);
-    const struct redis_server *stale = &sentinel.sentinel[0]; /* until the others tell it, after seconds */
-    CHECK_STR(redis_command(&sentinel.sentinel[1], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
-    CHECK(harness_wait(has_moved, &sentinel, PATIENCE_MS));
-    CHECK_STR(redis_command(stale, "SENTINEL", "REMOVE", "shop", NULL), "OK");
-    CHECK_STR(redis_command(stale, "SENTINEL", "MONITOR", "shop", "127.0.0.1",
-                            harness_format("%d", left.port), "2", NULL),
-              "OK");
-    struct lock *lock = tools_open(NULL, redis_sentinel_url(&sentinel));
-    struct lock_grant grant = tools_acquire(lock, "a");
-    CHECK_STR(redis_command(&left, "DBSIZE", NULL), "0");
-    tools_release(lock, &grant);
-}
-
-/* The Sentinels were made anew, and do not count the failovers from before. One of the URL is gone for good;
- * then two, and the one that is left is not believed. */
-static void made_anew(void) {
-    enum { LATER_MS = REDIS_ELECTION_OLDER_MS, ASK_MS = 2000, OLDER = 100 };
-    struct redis_sentinel sentinel;
-    struct redis_url url;
-    struct redis_named named = {.election.epoch = OLDER};
-    char why[200];
-    redis_sentinel_start(&sentinel);
-    CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
-    redis_kill(&sentinel.sentinel[2]);
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    CHECK_HAS(why, "newest failover");
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.older_since_ms -= LATER_MS;
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    CHECK_INT(named.master.port, sentinel.server[0].port);
-    CHECK(named.election.epoch < OLDER && named.election.older_since_ms == 0);
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    redis_kill(&sentinel.sentinel[1]);
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.epoch = OLDER;
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.older_since_ms -= LATER_MS;
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-}
-
 static void close_connection(void *connection) {
     redis_connection_close(connection);
 }
@@ -272,19 +213,6 @@ static void master_again(void) {
     CHECK_INT(moves, 1);
 }
 
-/* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
- * which is alive. */
-static void within_a_failover(void) {
-    struct redis_sentinel sentinel;
-    struct redis_server stubborn;
-    redis_sentinel_start_stalled(&sentinel, &stubborn);
-    struct lock *lock =
-        tools_open(NULL, harness_format("redis-sentinel://127.0.0.1:%d/shop", sentinel.sentinel[0].port));
-    struct lock_grant grant = tools_acquire(lock, "a");
-    CHECK_STR(redis_command(&sentinel.server[0], "DBSIZE", NULL), "0");
-    tools_release(lock, &grant);
-}
-
 static bool is_refused(void *arg) {
     struct lock_grant grant;
     enum lock_status status = lock_try(arg, "b", &grant);
@@ -314,12 +242,9 @@ int main(int argc, char **argv) {
     harness_run("while the master is replaced", while_replaced);
     harness_run("a Sentinel's password", strict_sentinel);
     harness_run("no Sentinel answers", no_sentinel);
-    harness_run("a Sentinel that has not heard", stale_sentinel);
-    harness_run("Sentinels that were made anew", made_anew);
     harness_run("an answer from before", heard_of_newer);
     harness_run("a master that was not the master in between", master_all_along);
     harness_run("a master that is connected to again", master_again);
-    harness_run("within a failover", within_a_failover);
     harness_run("without a good replica", without_good_replica);
     return harness_finish();
 }
