@@ -1,11 +1,7 @@
 #include "lock/test/etcd_tools.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 const char *etcd_tools_url(const struct etcd_server *members, int count, const char *options) {
@@ -104,48 +100,17 @@ void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease) {
     CHECK_HAS(etcd_command(etcd, "lease", "revoke", lease, NULL), "revoked");
 }
 
-static bool is_stopped(void *arg) {
-    const struct etcd_server *etcd = arg;
-    char text[256] = "";
-    FILE *stat = fopen(harness_format("/proc/%d/stat", (int)etcd->proc.pid), "r");
-    if (!stat || !fgets(text, sizeof text, stat))
-        FAIL("no process %d", (int)etcd->proc.pid);
-    fclose(stat);
-    const char *at = strrchr(text, ')');
-    return at && at[2] == 'T';
-}
-
-void etcd_tools_pause(struct etcd_server *etcd) {
-    etcd_pause(etcd);
-    CHECK(harness_wait(is_stopped, etcd, PATIENCE_MS));
-    harness_pause_ms(20); /* that is its first thread; the rest follow */
-}
-
-static int open_socket(int port, bool listens) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool ok = listens ? bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 16) == 0
-                      : connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (ok)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 /* By hand: it answers HTTP/1.1 in chunks. */
 static const char *read_metrics(const struct etcd_server *etcd) {
     enum { METRICS_MAX = 1 << 20 };
-    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    struct web_conn conn;
     char *text = harness_alloc(METRICS_MAX);
     size_t length = 0;
-    int fd = open_socket(etcd->port, false);
-    CHECK(fd >= 0);
-    CHECK_INT(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
-    for (ssize_t got; (got = recv(fd, text + length, METRICS_MAX - 1 - length, 0)) > 0;)
+    CHECK(web_open_at(&conn, etcd->host, etcd->port, PATIENCE_MS));
+    web_send_text(&conn, "GET /metrics HTTP/1.0\r\n\r\n");
+    for (ssize_t got; (got = read(conn.fd, text + length, METRICS_MAX - 1 - length)) > 0;)
         length += (size_t)got;
-    close(fd);
+    web_close(&conn);
     CHECK_HAS(text, " 200 OK");
     return text;
 }
@@ -167,184 +132,4 @@ int etcd_tools_watches(const struct etcd_server *etcd) {
     static const char name[] = "\netcd_debugging_mvcc_watcher_total ";
     const char *at = strstr(read_metrics(etcd), name);
     return at ? (int)strtol(at + sizeof name - 1, NULL, 10) : -1;
-}
-
-/* ---- a network that delivers late ---- */
-
-enum { PAIRS_MAX = 16, CHUNK = 65536 };
-
-struct late {
-    pthread_t thread;
-    pthread_mutex_t mutex; /* for what follows */
-    char text[64];         /* "": none is expected */
-    bool stopping, has, deliver;
-    size_t size, reply_size;
-    char chunk[CHUNK], reply[CHUNK]; /* what is held back, and what is answered */
-    int port, listener;              /* from here on the thread's */
-    int target_port, count, held;    /* held: the pair whose request it is; -1: none */
-    struct {
-        int client, server;
-    } pairs[PAIRS_MAX];
-};
-
-static void accept_pair(struct late *late) {
-    int client = accept4(late->listener, NULL, NULL, SOCK_CLOEXEC);
-    int server = late->count < PAIRS_MAX ? open_socket(late->target_port, false) : -1;
-    if (server < 0) {
-        close(client);
-        return;
-    }
-    late->pairs[late->count].client = client;
-    late->pairs[late->count++].server = server;
-}
-
-/* The server's side of the pair with the request stays open. */
-static void end_client(struct late *late, int i) {
-    close(late->pairs[i].client);
-    late->pairs[i].client = -1;
-    if (i != late->held) {
-        close(late->pairs[i].server);
-        late->pairs[i].server = -1;
-    }
-}
-
-/* With the mutex held. */
-static void pass_request(struct late *late, int i) {
-    char data[CHUNK];
-    ssize_t got = recv(late->pairs[i].client, data, sizeof data, 0);
-    if (got <= 0) {
-        end_client(late, i);
-    } else if (i == late->held) {
-        return; /* lost */
-    } else if (*late->text && memmem(data, (size_t)got, late->text, strlen(late->text))) {
-        memcpy(late->chunk, data, (size_t)got);
-        late->size = (size_t)got;
-        late->has = true;
-        late->held = i;
-        *late->text = '\0';
-    } else if (send(late->pairs[i].server, data, (size_t)got, MSG_NOSIGNAL) != got) {
-        end_client(late, i);
-    }
-}
-
-/* With the mutex held. */
-static void pass_reply(struct late *late, int i) {
-    char data[CHUNK];
-    ssize_t got = recv(late->pairs[i].server, data, sizeof data, 0);
-    if (got <= 0) {
-        close(late->pairs[i].server);
-        late->pairs[i].server = -1;
-        return;
-    }
-    if (late->deliver && i == late->held && late->reply_size + (size_t)got <= CHUNK) {
-        memcpy(late->reply + late->reply_size, data, (size_t)got);
-        late->reply_size += (size_t)got;
-    }
-    if (late->pairs[i].client >= 0)
-        send(late->pairs[i].client, data, (size_t)got, MSG_NOSIGNAL);
-}
-
-static void *carry(void *arg) {
-    struct late *late = arg;
-    for (bool go_on = true; go_on;) {
-        struct pollfd polled[1 + 2 * PAIRS_MAX];
-        int count = late->count;
-        polled[0] = (struct pollfd){.fd = late->listener, .events = POLLIN};
-        for (int i = 0; i < count; i++) {
-            polled[1 + 2 * i] = (struct pollfd){.fd = late->pairs[i].client, .events = POLLIN};
-            polled[2 + 2 * i] = (struct pollfd){.fd = late->pairs[i].server, .events = POLLIN};
-        }
-        poll(polled, (nfds_t)(1 + 2 * count), 10);
-        pthread_mutex_lock(&late->mutex);
-        if (polled[0].revents)
-            accept_pair(late);
-        for (int i = 0; i < count; i++) {
-            if (polled[1 + 2 * i].revents && late->pairs[i].client >= 0)
-                pass_request(late, i);
-            if (polled[2 + 2 * i].revents && late->pairs[i].server >= 0)
-                pass_reply(late, i);
-        }
-        if (late->deliver && late->size) {
-            if (send(late->pairs[late->held].server, late->chunk, late->size, MSG_NOSIGNAL) < 0)
-                abort();
-            late->size = 0;
-        }
-        go_on = !late->stopping;
-        pthread_mutex_unlock(&late->mutex);
-    }
-    return NULL;
-}
-
-static void late_stop(void *arg) {
-    struct late *late = arg;
-    pthread_mutex_lock(&late->mutex);
-    late->stopping = true;
-    pthread_mutex_unlock(&late->mutex);
-    pthread_join(late->thread, NULL);
-    for (int i = 0; i < late->count; i++) {
-        if (late->pairs[i].client >= 0)
-            close(late->pairs[i].client);
-        if (late->pairs[i].server >= 0)
-            close(late->pairs[i].server);
-    }
-    close(late->listener);
-    pthread_mutex_destroy(&late->mutex);
-    free(late);
-}
-
-struct late *late_start(int target_port) {
-    struct late *late = calloc(1, sizeof *late);
-    CHECK(late != NULL);
-    late->port = harness_free_port();
-    late->target_port = target_port;
-    late->held = -1;
-    late->listener = open_socket(late->port, true);
-    pthread_mutex_init(&late->mutex, NULL);
-    CHECK(late->listener >= 0);
-    CHECK_INT(pthread_create(&late->thread, NULL, carry, late), 0);
-    harness_defer(late_stop, late);
-    return late;
-}
-
-int late_port(const struct late *late) {
-    return late->port;
-}
-
-void late_expect(struct late *late, const char *text) {
-    pthread_mutex_lock(&late->mutex);
-    snprintf(late->text, sizeof late->text, "%s", text);
-    pthread_mutex_unlock(&late->mutex);
-}
-
-static bool has_it(void *arg) {
-    struct late *late = arg;
-    pthread_mutex_lock(&late->mutex);
-    bool has = late->has;
-    pthread_mutex_unlock(&late->mutex);
-    return has;
-}
-
-void late_wait(struct late *late) {
-    CHECK(harness_wait(has_it, late, PATIENCE_MS));
-}
-
-struct answer {
-    struct late *late;
-    const char *text;
-};
-
-static bool is_answered(void *arg) {
-    struct answer *answer = arg;
-    pthread_mutex_lock(&answer->late->mutex);
-    bool is = memmem(answer->late->reply, answer->late->reply_size, answer->text, strlen(answer->text));
-    pthread_mutex_unlock(&answer->late->mutex);
-    return is;
-}
-
-void late_deliver(struct late *late, const char *reply) {
-    struct answer answer = {late, reply};
-    pthread_mutex_lock(&late->mutex);
-    late->deliver = true;
-    pthread_mutex_unlock(&late->mutex);
-    CHECK(harness_wait(is_answered, &answer, PATIENCE_MS));
 }

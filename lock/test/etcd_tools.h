@@ -26,28 +26,9 @@ const char *etcd_tools_field(const struct etcd_server *etcd, const char *prefix,
 const char *etcd_tools_lease(const struct etcd_server *etcd, const char *key, int nth);
 void etcd_tools_revoke(const struct etcd_server *etcd, const char *lease);
 
-/* Stops it, and waits until it stands still. */
-void etcd_tools_pause(struct etcd_server *etcd);
-
 /* How many transactions and deletions it has done. */
 long long etcd_tools_requests(const struct etcd_server *etcd);
 /* How many keys and prefixes are watched. */
 int etcd_tools_watches(const struct etcd_server *etcd);
-
-/* ---- a network that delivers late ---- */
-
-/* A way to a server that holds back the first request with a certain text, and delivers it when it is told
- * to, however long its sender has given it up. What its sender sent after that on the same connection is
- * lost. */
-struct late;
-
-struct late *late_start(int target_port);
-int late_port(const struct late *late);
-/* From now on it waits for that text, under 64 bytes. */
-void late_expect(struct late *late, const char *text);
-/* Waits until it has it. */
-void late_wait(struct late *late);
-/* Delivers it, and waits for the answer, which must have `reply` in it. */
-void late_deliver(struct late *late, const char *reply);
 
 #endif

@@ -6,26 +6,30 @@
 
 enum { NODES_MAX = 5 };
 
-struct nodes {
+extern struct nodes {
     int count;
     struct redis_server redis[NODES_MAX];
     struct proxy *proxy[NODES_MAX]; /* NULL: none */
-};
+} nodes;
 
 /* `proxies`: locks reach them through proxies. */
-void nodes_start(struct nodes *nodes, int count, bool proxies);
-/* Opens redlock://… on all of them; `config` may be NULL. */
-struct lock *nodes_open(const struct nodes *nodes, int64_t ttl_ms, const struct lock_config *config);
+void nodes_start(int count, bool proxies);
+/* redlock://… with all of them. */
+const char *nodes_url(int64_t ttl_ms);
+/* Closed when the test ends. */
+struct lock *nodes_open(int64_t ttl_ms);
+/* Starts three, and opens a lock. */
+struct lock *nodes_begin(int64_t ttl_ms, bool proxies);
 
 /* The node's value of the key; "(nil)": none. */
-const char *nodes_value(const struct nodes *nodes, int node, const char *key);
+const char *nodes_value(int node, const char *key);
 /* It has it for this grant. */
-bool nodes_has(const struct nodes *nodes, int node, const struct lock_grant *grant);
+bool nodes_has(int node, const struct lock_grant *grant);
 /* How many scripts it ran, and how many keys ran out. */
-long nodes_scripts(const struct nodes *nodes, int node);
-long nodes_expired(const struct nodes *nodes, int node);
+long nodes_scripts(int node);
+long nodes_expired(int node);
 /* Waits until it has run at least `scripts` scripts and does not have the key, which did not run out. */
-void nodes_wait_gone(struct nodes *nodes, int node, const char *key, long scripts);
+void nodes_wait_gone(int node, const char *key, long scripts);
 
 /* One attempt, of which only the status is wanted. */
 enum lock_status nodes_try(struct lock *lock, const char *key);

@@ -1,4 +1,4 @@
-/* lock-bench as users run it. */
+/* lock-bench: its parts, and as users run it. */
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
@@ -7,8 +7,146 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "lock/lock.h"
+#include "lock/bench/bench.h"
 #include "test/harness.h"
+
+/* ---- its parts: the command line, and the plan ---- */
+
+static struct bench_options options;
+static char error[256];
+
+/* The words of `line` after the program's name. */
+static enum flags_status parse(const char *line) {
+    char *argv[64] = {harness_format("lock-bench")};
+    int argc = 1;
+    char *rest = harness_format("%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        if (word[0] != '\0')
+            argv[argc++] = word;
+    memset(&options, 0, sizeof options);
+    error[0] = '\0';
+    return bench_options_read(argv, &options, error, sizeof error);
+}
+
+static void defaults(void) {
+    CHECK_INT(parse("local:"), FLAGS_RUN);
+    CHECK_INT(options.urls.count, 1);
+    CHECK_STR(options.urls.texts[0], "local:");
+    CHECK(options.seconds == 2);
+    CHECK_INT(options.contenders.count, 5);
+    CHECK_INT(options.contenders.numbers[4], 64);
+    CHECK_INT(options.processes.count, 2);
+    CHECK_INT(options.processes.numbers[1], 4);
+    CHECK(options.own && options.shared && !options.teaching && !options.json);
+    CHECK_INT(options.hold_us, 0);
+}
+
+static void all_of_them(void) {
+    CHECK_INT(
+        parse("a: --seconds 0.5 --contenders 3,1024 --processes=64 --own --hold 70 b: --json - --teaching"),
+        FLAGS_RUN);
+    CHECK_INT(options.urls.count, 2);
+    CHECK_STR(options.urls.texts[0], "a:");
+    CHECK_STR(options.urls.texts[1], "b:");
+    CHECK(options.seconds == 0.5);
+    CHECK_INT(options.contenders.count, 2);
+    CHECK_INT(options.contenders.numbers[0], 3);
+    CHECK_INT(options.contenders.numbers[1], 1024);
+    CHECK_INT(options.processes.count, 1);
+    CHECK_INT(options.processes.numbers[0], 64);
+    CHECK_INT(options.hold_us, 70);
+    CHECK_STR(options.json, "-");
+    CHECK(options.own && !options.shared && options.teaching);
+    CHECK_INT(parse("a: --shared"), FLAGS_RUN);
+    CHECK(!options.own && options.shared);
+    CHECK_INT(parse("a: --shared --own"), FLAGS_RUN);
+    CHECK(options.own && options.shared);
+    CHECK_INT(parse("--help"), FLAGS_HELP);
+    CHECK_INT(parse("--version"), FLAGS_VERSION);
+}
+
+static void refused_options(void) {
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
+        {"", "which lock?"},
+        {"--seconds 1", "which lock?"},
+        {"a: --seconds", "--seconds needs a value"},
+        {"a: --seconds 0", "--seconds must be a number from 0.05 to 3600"},
+        {"a: --seconds 3601", "--seconds"},
+        {"a: --seconds 1s", "--seconds"},
+        {"a: --seconds nan", "--seconds"},
+        {"a: --seconds -1", "--seconds"},
+        {"a: --contenders 0", "--contenders must be up to 16 numbers from 1 to 1024"},
+        {"a: --contenders 1025", "--contenders"},
+        {"a: --contenders 99999999999", "--contenders"},
+        {"a: --contenders 1,", "--contenders"},
+        {"a: --contenders ,1", "--contenders"},
+        {"a: --contenders 1;2", "--contenders"},
+        {"a: --contenders 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "--contenders"},
+        {"a: --processes 65", "--processes must be up to 16 numbers from 1 to 64"},
+        {"a: --hold 1.5", "--hold must be microseconds from 0 to 10000000"},
+        {"a: --hold 1,2", "--hold"},
+        {"a: --own=yes", "--own=yes is no option with a value"},
+        {"a: --nonsense", "--nonsense is no option"},
+        {"a: -x", "-x is no option"},
+        {"a: --json=", "--json must be the name of a file"},
+        {"a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G",
+         "URL must be given at most 32 times"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_INT(parse(cases[i].line), FLAGS_WRONG);
+        CHECK_HAS(error, cases[i].says);
+    }
+}
+
+static void help_names_all(void) {
+    static const char *const flags[] = {"--seconds", "--contenders", "--processes", "--own",  "--shared",
+                                        "--hold",    "--json",       "--teaching",  "--help", "--version"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        CHECK_HAS(bench_help, flags[i]);
+}
+
+/* "own/2/16" is two processes and 16 contenders with a key each. */
+static void check_plan(const char *line, bool one_process, const char *want, bool want_left_out) {
+    struct bench_case cases[BENCH_CASES];
+    bool left_out;
+    CHECK_INT(parse(line), FLAGS_RUN);
+    unsigned count = bench_plan(&options, "a:", one_process, cases, &left_out);
+    const char *rows = "";
+    for (unsigned i = 0; i < count; i++)
+        rows = harness_format("%s%s%s/%u/%u", rows, i ? " " : "", cases[i].shared ? "shared" : "own",
+                              cases[i].processes, cases[i].contenders);
+    CHECK_STR(rows, want);
+    CHECK_INT(left_out, want_left_out);
+}
+
+static void plans(void) {
+    check_plan("a: --contenders 1,4 --processes 1,2", false, "own/1/1 own/1/4 own/2/4 shared/1/4 shared/2/4",
+               false);
+    check_plan("a: --contenders 1,4 --processes 1,2", true, "own/1/1 own/1/4 own/2/4 shared/1/4", true);
+    check_plan("a: --contenders 1,4 --processes 1,2 --own", true, "own/1/1 own/1/4 own/2/4", false);
+    check_plan("a: --contenders 1,3 --shared", false, "shared/1/1 shared/1/3 shared/3/3", false);
+    check_plan("a: --contenders 3,3 --processes 4,8 --shared", false, "shared/3/3", false);
+    check_plan("a: --contenders 3 --processes 4 --shared", true, "", true);
+}
+
+static void names(void) {
+    static const char *const cases[][2] = {
+        {"local:", "local:"},
+        {"redis://h:1/2?ttl=500", "redis://h:1/2?ttl=500"},
+        {"redis://me:secret@h:1?variant=a@b", "redis://h:1?variant=a@b"},
+        {"redis://:sec@ret@h:1", "redis://h:1"},
+        {"redlock://:secret@h1,:secret@h2", "redlock://h2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[BENCH_NAME_SIZE];
+        bench_name(cases[i][0], name);
+        CHECK_STR(name, cases[i][1]);
+    }
+}
+
+/* ---- the program ---- */
 
 enum { TIME_MS = 60000 };
 
@@ -49,10 +187,10 @@ static void free_json(void *json) {
 }
 
 static json_t *load(void) {
-    json_error_t error;
-    json_t *json = json_load_file(file_name("json"), JSON_REJECT_DUPLICATES, &error);
+    json_error_t why;
+    json_t *json = json_load_file(file_name("json"), JSON_REJECT_DUPLICATES, &why);
     if (!json)
-        FAIL("%s", error.text);
+        FAIL("%s", why.text);
     harness_defer(free_json, json);
     return json;
 }
@@ -111,11 +249,6 @@ static void check_row(const json_t *row, const char *keys, int processes, int co
     }
 }
 
-static void check_not_counted(const json_t *row) {
-    CHECK(json_is_null(member(row, "requests.per_pair")));
-    CHECK(json_is_null(member(row, "requests.per_handover")));
-}
-
 /* ---- runs ---- */
 
 static void right(void) {
@@ -134,7 +267,8 @@ static void right(void) {
     for (size_t i = 0; i < 4; i++) {
         CHECK_INT(wrongs(json_array_get(rows, i)), 0);
         CHECK_STR(json_string_value(member(json_array_get(rows, i), "url")), "local:");
-        check_not_counted(json_array_get(rows, i));
+        CHECK(json_is_null(member(json_array_get(rows, i), "requests.per_pair")));
+        CHECK(json_is_null(member(json_array_get(rows, i), "requests.per_handover")));
     }
     const char *text = proc_output(&bench);
     CHECK_HAS(text, "\nlocal:\n");
@@ -144,65 +278,30 @@ static void right(void) {
     CHECK(!strstr(text, "WRONG") && !strstr(text, "FAILED"));
 }
 
-/* With holders that sleep, a fair lock serves all contenders in turn, and each waits for the others. */
-static void held(void) {
-    run("--seconds 0.4 --contenders 1,4 --processes 1 --hold 2000 local:", 0);
-    const json_t *rows = member(load(), "rows"), *row = json_array_get(rows, 0);
-    check_row(row, "own", 1, 1);
-    CHECK(number(row, "wait_us.p50") < 1000);
-    row = json_array_get(rows, 2);
-    check_row(row, "shared", 1, 4);
-    CHECK_INT(number(row, "hold_us"), 2000);
-    CHECK(number(row, "pairs") <= number(row, "seconds") / 0.002 + 2);
-    CHECK(number(row, "handovers") >= number(row, "pairs") - 1);
-    CHECK(number(row, "wait_us.p50") >= 3 * 1900);
-    CHECK(number(row, "contender_share.least") > 0.8);
-    CHECK(number(row, "contender_share.most") < 1.2);
+/* Own keys of one and of four contenders, then a shared one, in one process and in two. */
+static void check_five_rows(const json_t *rows) {
+    CHECK_INT(json_array_size(rows), 5);
+    for (size_t i = 0; i < 5; i++)
+        check_row(json_array_get(rows, i), i < 3 ? "own" : "shared", i == 2 || i == 4 ? 2 : 1,
+                  i == 0 ? 1 : 4);
 }
 
 static void wrong(void) {
     run("none: --teaching --seconds 0.3 --hold 100 --contenders 1,4 --processes 1,2", 1);
     const json_t *rows = member(load(), "rows");
-    CHECK_INT(json_array_size(rows), 5);
+    check_five_rows(rows);
     for (size_t i = 0; i < 5; i++) {
-        const json_t *row = json_array_get(rows, i);
-        bool shared = i >= 3;
-        check_row(row, shared ? "shared" : "own", i == 2 || i == 4 ? 2 : 1, i == 0 ? 1 : 4);
-        CHECK((number(row, "wrong.two_holders") > 0) == shared);
-        CHECK((number(row, "wrong.lost_updates") > 0) == shared);
+        CHECK_INT(number(json_array_get(rows, i), "hold_us"), 100);
+        CHECK((number(json_array_get(rows, i), "wrong.two_holders") > 0) == (i >= 3));
+        CHECK((number(json_array_get(rows, i), "wrong.lost_updates") > 0) == (i >= 3));
     }
     CHECK_HAS(proc_output(&bench), "WRONG  none:, shared key, processes 1, contenders 4: ");
     CHECK_HAS(proc_output(&bench), "WRONG  none:, shared key, processes 2, contenders 4: ");
     CHECK_HAS(proc_output(&bench), " times two holders at once, ");
     CHECK(!strstr(proc_output(&bench), "own keys"));
-}
-
-/* Two holders need not meet: a grant that is lost before its deadline is a fault too. Without any fault the
- * report still says that the lock is wrong. */
-static void wrong_without_a_meeting(void) {
-    struct redis_server redis;
-    redis_start(&redis, "--appendfsync", "no", NULL);
-    run(harness_format("redis://127.0.0.1:%d?variant=get-set --teaching --seconds 1 --shared --contenders 16 "
-                       "--processes 4",
-                       redis.port),
-        1);
-    CHECK(number(json_array_get(member(load(), "rows"), 0), "wrong.lost_grants") > 0);
-    CHECK_HAS(proc_output(&bench), " grants lost before their time\n");
-    CHECK(!strstr(proc_output(&bench), "FAILED"));
     CHECK(!strstr(proc_output(&bench), "known to be wrong"));
-    run(harness_format("redis://127.0.0.1:%d?variant=get-set --teaching --seconds 0.2 --own --contenders 1",
-                       redis.port),
-        0);
+    run("none: --teaching --seconds 0.1 --own --contenders 1", 0); /* no fault is found */
     CHECK_HAS(proc_output(&bench), "It is known to be wrong, though");
-}
-
-/* A lock of one process does not work between two, and the table must show it. */
-static void between_processes(void) {
-    run("local: --teaching --seconds 0.3 --hold 100 --shared --contenders 4 --processes 1,2", 1);
-    const json_t *rows = member(load(), "rows");
-    CHECK_INT(json_array_size(rows), 2);
-    CHECK_INT(wrongs(json_array_get(rows, 0)), 0);
-    CHECK(wrongs(json_array_get(rows, 1)) > 0);
 }
 
 static void of_redis(void) {
@@ -213,10 +312,9 @@ static void of_redis(void) {
                        redis.port),
         0);
     const json_t *rows = member(load(), "rows");
-    CHECK_INT(json_array_size(rows), 5);
+    check_five_rows(rows);
     for (size_t i = 0; i < 5; i++) {
         const json_t *row = json_array_get(rows, i);
-        check_row(row, i < 3 ? "own" : "shared", i == 2 || i == 4 ? 2 : 1, i == 0 ? 1 : 4);
         CHECK_INT(wrongs(row), 0);
         CHECK_STR(json_string_value(member(row, "url")), harness_format("redis://127.0.0.1:%d", redis.port));
         CHECK(number(row, "requests.per_pair") > 0);
@@ -254,22 +352,25 @@ static void store_breaks_down(void) {
     CHECK(json_array_size(member(load(), "rows")) < 6);
 }
 
-static void bad_usage(void) {
-    run("--nonsense local:", 2);
-    CHECK_HAS(proc_output(&bench), "lock-bench: --nonsense is no option");
-    CHECK_HAS(proc_output(&bench), "--help says more");
-    run("--seconds 1", 2);
-    CHECK_HAS(proc_output(&bench), "which lock?");
-    run("file: local:", 2);
-    CHECK_HAS(proc_output(&bench), "lock-bench: file:: no such lock; there are none:, local:");
-    run("local: none:", 2);
-    CHECK_HAS(proc_output(&bench), "none:: this lock is for lessons");
-    run("local: --json /nowhere/at/all", 2);
-    CHECK_HAS(proc_output(&bench), "/nowhere/at/all: No such file");
-    run("local: --help", 0);
-    CHECK_HAS(proc_output(&bench), "usage: lock-bench");
-    run("local: --version", 0);
-    CHECK_HAS(proc_output(&bench), "lock-bench 0.1.0\n");
+static void usage(void) {
+    static const struct {
+        const char *line;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"--nonsense local:", 2, "lock-bench: --nonsense is no option"},
+        {"--nonsense local:", 2, "--help says more"},
+        {"--seconds 1", 2, "which lock?"},
+        {"file: local:", 2, "lock-bench: file:: no such lock; there are none:, local:"},
+        {"local: none:", 2, "none:: this lock is for lessons"},
+        {"local: --json /nowhere/at/all", 2, "/nowhere/at/all: No such file"},
+        {"local: --help", 0, "usage: lock-bench"},
+        {"local: --version", 0, "lock-bench 0.1.0\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run(cases[i].line, cases[i].code);
+        CHECK_HAS(proc_output(&bench), cases[i].says);
+    }
 }
 
 /* ---- ends ---- */
@@ -355,15 +456,18 @@ static void killed(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    harness_run("options: defaults", defaults);
+    harness_run("options: all flags", all_of_them);
+    harness_run("options: errors name the flag", refused_options);
+    harness_run("options: the help names every flag", help_names_all);
+    harness_run("the plan: its cases", plans);
+    harness_run("names: without passwords", names);
     harness_run("a right lock", right);
-    harness_run("a lock that is held for a while", held);
     harness_run("a wrong lock", wrong);
-    harness_run("a wrong lock, though no two holders meet", wrong_without_a_meeting);
-    harness_run("a lock of one process, between two processes", between_processes);
     harness_run("a lock of Redis, and its requests", of_redis);
     harness_run("a store that does not run", no_store);
     harness_run("a store that crashes", store_breaks_down);
-    harness_run("bad usage", bad_usage);
+    harness_run("usage", usage);
     harness_run("Ctrl-C: the rows so far", interrupted);
     harness_run("killed: its child processes end too", killed);
     return harness_finish();

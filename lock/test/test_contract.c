@@ -1,31 +1,9 @@
 /* The contract of lock.h, for every lock that is safe, while its store works. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/test/every_lock.h"
-
-static uint64_t waiting(const struct lock *lock) {
-    struct lock_metrics metrics;
-    lock_read_metrics(lock, &metrics);
-    return metrics.waiting;
-}
-
-static struct lock *watched;
-static uint64_t wanted;
-
-static bool that_many_wait(void *arg) {
-    (void)arg;
-    return waiting(watched) == wanted;
-}
-
-static void wait_for_waiters(struct lock *lock, uint64_t count) {
-    watched = lock;
-    wanted = count;
-    CHECK(harness_wait(that_many_wait, NULL, PATIENCE_MS));
-}
 
 /* ---- one thread ---- */
 
@@ -100,14 +78,13 @@ static void time_out(void) {
 
 static void cancelled_before(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     struct lock_grant held = tools_acquire_elsewhere(lock, "a"), grant;
     lock_cancel(cancel);
     lock_cancel(cancel);
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 20000), cancel, &grant), LOCK_CANCELLED);
     tools_release(lock, &held);
     tools_check_free(lock, "a");
-    lock_cancel_free(cancel);
     lock_cancel_free(NULL);
     lock_close(NULL);
 }
@@ -119,8 +96,7 @@ static void metrics(void) {
     tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, 1), NULL, &grant), LOCK_TIMEOUT);
     tools_check_status(lock_try(lock, "", &grant), LOCK_CONFIG);
     tools_release(lock, &grant);
-    struct lock_metrics metrics;
-    lock_read_metrics(lock, &metrics);
+    struct lock_metrics metrics = tools_metrics(lock);
     CHECK_INT(metrics.acquired, 1);
     CHECK_INT(metrics.busy, 1);
     CHECK_INT(metrics.timeouts, 1);
@@ -132,30 +108,21 @@ static void metrics(void) {
     CHECK(metrics.hold_ns < PATIENCE_MS * 1000000ULL);
 }
 
-static struct lock *requests_lock;
 static uint64_t requests_before;
 
-static uint64_t count_requests(const struct lock *lock) {
-    struct lock_metrics metrics;
-    lock_read_metrics(lock, &metrics);
-    return metrics.requests;
-}
-
-static bool are_requested(void *arg) {
-    (void)arg;
-    uint64_t count = count_requests(requests_lock) - requests_before;
+static bool are_requested(void *lock) {
+    uint64_t count = tools_metrics(lock).requests - requests_before;
     return count >= (uint64_t)every_lock.requests_least && count <= (uint64_t)every_lock.requests_most;
 }
 
 static void requests(void) {
-    struct lock *lock = requests_lock = tools_open(NULL, every_lock.url);
+    struct lock *lock = tools_open(NULL, every_lock.url);
     for (int i = 0; i < 3; i++) { /* the first may create a lease, load scripts, and so on */
-        struct lock_grant grant = tools_acquire(lock, "a");
-        tools_release(lock, &grant);
+        tools_use(lock, "a");
         if (i > 0)
-            CHECK(harness_wait(are_requested, NULL, PATIENCE_MS)); /* redlock's threads send them later */
+            CHECK(harness_wait(are_requested, lock, PATIENCE_MS)); /* redlock's threads send them later */
         harness_pause_ms(i == 0 ? 200 : 0);
-        requests_before = count_requests(lock);
+        requests_before = tools_metrics(lock).requests;
     }
 }
 
@@ -316,57 +283,48 @@ static void anything(void) {
     run_crowd(do_anything, 500 / every_lock.slowness);
 }
 
-struct queuer {
-    pthread_t thread;
-    struct lock *lock;
-    struct lock_cancel *cancel;
-    enum lock_status status;
-    int place;
-    _Atomic int *places;
-};
+static _Atomic int places;
 
+/* Releases at once; what it has in the end is its place. */
 static void *queue_up(void *arg) {
-    struct queuer *queuer = arg;
-    struct lock_grant grant;
-    queuer->status =
-        lock_acquire(queuer->lock, "a", tools_in_ms(queuer->lock, PATIENCE_MS), queuer->cancel, &grant);
-    if (queuer->status != LOCK_OK)
-        return NULL;
-    queuer->place = (*queuer->places)++;
-    tools_release(queuer->lock, &grant);
+    struct tools_waiter *waiter = arg;
+    waiter->status = lock_acquire(waiter->lock, "a", waiter->deadline_ns, waiter->cancel, &waiter->grant);
+    if (waiter->status == LOCK_OK) {
+        int place = places++;
+        tools_release(waiter->lock, &waiter->grant);
+        waiter->grant.fence = (uint64_t)place;
+    }
     return NULL;
+}
+
+static struct tools_waiter *start_queuer(struct lock *lock, struct lock_cancel *cancel) {
+    return tools_wait_by(queue_up, lock, "a", PATIENCE_MS, cancel);
 }
 
 /* They queue one after the other. Two in the middle give up; the others still get it in order. */
 static void in_order(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
     struct lock_grant held = tools_acquire(lock, "a");
-    struct lock_cancel *cancel = lock_cancel_new();
-    struct queuer queuers[THREADS];
-    _Atomic int places = 0;
+    struct lock_cancel *cancel = tools_new_cancel();
+    struct tools_waiter *queuers[THREADS];
+    places = 0;
     for (int i = 0; i < THREADS; i++) {
-        queuers[i] = (struct queuer){.lock = lock, .place = -1, .places = &places};
-        queuers[i].cancel = i == 0 || i == 5 ? cancel : NULL;
-        CHECK_INT(pthread_create(&queuers[i].thread, NULL, queue_up, &queuers[i]), 0);
-        wait_for_waiters(lock, (uint64_t)i + 1);
+        queuers[i] = start_queuer(lock, i == 0 || i == 5 ? cancel : NULL);
+        tools_wait_for_waiters(lock, (uint64_t)i + 1);
     }
     lock_cancel(cancel);
-    pthread_join(queuers[0].thread, NULL);
-    pthread_join(queuers[5].thread, NULL);
-    tools_check_status(queuers[0].status, LOCK_CANCELLED);
-    tools_check_status(queuers[5].status, LOCK_CANCELLED);
+    tools_check_status(tools_join(queuers[0]), LOCK_CANCELLED);
+    tools_check_status(tools_join(queuers[5]), LOCK_CANCELLED);
     CHECK_INT(places, 0);
     tools_release(lock, &held);
     for (int i = 1, place = 0; i < THREADS; i++) {
         if (i == 5)
             continue;
-        pthread_join(queuers[i].thread, NULL);
-        tools_check_status(queuers[i].status, LOCK_OK);
+        tools_check_status(tools_join(queuers[i]), LOCK_OK);
         if (lock_caps(lock) & LOCK_IS_FAIR)
-            CHECK_INT(queuers[i].place, place++);
+            CHECK_INT(queuers[i]->grant.fence, place++);
     }
     tools_check_free(lock, "a");
-    lock_cancel_free(cancel);
 }
 
 /* A thread that releases and acquires again at once comes after those that wait. */
@@ -374,43 +332,39 @@ static void no_queue_jumping(void) {
     struct lock *lock = tools_open(NULL, every_lock.url);
     if (!(lock_caps(lock) & LOCK_IS_FAIR))
         return;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 100; i++) {
         struct lock_grant held = tools_acquire(lock, "a"), again;
-        _Atomic int places = 0;
-        struct queuer queuer = {.lock = lock, .places = &places};
-        CHECK_INT(pthread_create(&queuer.thread, NULL, queue_up, &queuer), 0);
-        watched = lock;
-        wanted = 1;
-        while (!that_many_wait(NULL))
+        places = 0;
+        struct tools_waiter *queuer = start_queuer(lock, NULL);
+        while (tools_metrics(lock).waiting == 0)
             sched_yield();
         tools_release(lock, &held);
         enum lock_status status = lock_try(lock, "a", &again);
         bool was_first = places == 1;
         if (status == LOCK_OK)
             tools_release(lock, &again);
-        pthread_join(queuer.thread, NULL);
+        tools_check_status(tools_join(queuer), LOCK_OK);
         CHECK(status == LOCK_BUSY || was_first);
-        tools_check_status(queuer.status, LOCK_OK);
     }
 }
 
 int main(int argc, char **argv) {
     static const struct every_lock_test tests[] = {
-        {"one holder", one_holder},
-        {"only the owner releases", only_the_owner_releases},
-        {"keys", keys},
-        {"time-out", time_out},
-        {"cancelled before", cancelled_before},
-        {"metrics", metrics},
-        {"requests", requests},
-        {"extend", extend},
-        {"several keys, all or nothing", all_or_nothing},
-        {"exclusion", exclusion},
-        {"in order, and some give up", in_order},
-        {"no thread jumps the queue", no_queue_jumping},
-        {"anything at random", anything},
+        {"one holder", one_holder, false},
+        {"only the owner releases", only_the_owner_releases, false},
+        {"keys", keys, true},
+        {"time-out", time_out, true},
+        {"cancelled before", cancelled_before, true},
+        {"metrics", metrics, true},
+        {"requests", requests, false},
+        {"extend", extend, false},
+        {"several keys, all or nothing", all_or_nothing, true},
+        {"exclusion", exclusion, false},
+        {"in order, and some give up", in_order, false},
+        {"no thread jumps the queue", no_queue_jumping, true},
+        {"anything at random", anything, false},
     };
     harness_begin(argc, argv);
-    every_lock_run(tests, sizeof tests / sizeof *tests);
+    every_lock_run(tests, sizeof tests / sizeof *tests, true);
     return harness_finish();
 }

@@ -103,8 +103,9 @@ static struct etcd_op del(const char *key) {
     return (struct etcd_op){ETCD_DELETE, .del = {.key = etcd_text(key)}};
 }
 
+/* Nothing of the test before is left there. */
 static void begin(void) {
-    etcd_start(&etcd, NULL);
+    etcd_command(&etcd, "del", "--prefix", "", NULL);
 }
 
 enum { SLOW_MS = 300 }; /* less than a call may take */
@@ -123,7 +124,7 @@ enum { TRIES = 10 };
 
 static void gather(struct proxy *proxy, struct doing *doings, int count, const char *hangs) {
     struct doing first[2];
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     connect();
     proxy_set(proxy, PROXY_DELAY, 60000, NULL);
     for (int i = 0; i < 2; i++) {
@@ -138,7 +139,6 @@ static void gather(struct proxy *proxy, struct doing *doings, int count, const c
     pthread_join(first[0].thread, NULL);
     proxy_set(proxy, PROXY_DELAY, 60000, hangs);
     pthread_join(first[1].thread, NULL);
-    lock_cancel_free(cancel);
 }
 
 static void do_together(struct proxy *proxy, struct doing *doings, const struct etcd_op *ops, int count) {
@@ -184,7 +184,7 @@ static void one_is_refused(void) {
 static bool go_one_by_one(struct proxy *proxy) {
     enum { DOINGS = 12, HANGS = 2 };
     struct doing doings[DOINGS];
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     for (int i = 0; i < DOINGS; i++)
         doings[i] = (struct doing){.op = i == 1       ? put("no-lease", 12345)
                                          : i == HANGS ? put("hang-here", 0)
@@ -198,7 +198,6 @@ static bool go_one_by_one(struct proxy *proxy) {
     lock_cancel(cancel);
     for (int i = 0; i < DOINGS; i++)
         pthread_join(doings[i].thread, NULL);
-    lock_cancel_free(cancel);
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     return good && doings[0].status == ETCD_OK && doings[1].status == ETCD_NOT_FOUND &&
            doings[HANGS].status == ETCD_UNKNOWN && doings[DOINGS - 1].status == ETCD_UNAVAILABLE;
@@ -218,7 +217,7 @@ static void one_by_one(void) {
 static void not_worth_sending(void) {
     enum { CALL_MS = 450 };
     struct doing doing;
-    struct lock_cancel *cancel = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel();
     const struct etcd_op op = put("late", 0);
     const struct etcd_txn txn = {.then = &op, .then_count = 1};
     begin();
@@ -233,14 +232,13 @@ static void not_worth_sending(void) {
     pthread_join(doing.thread, NULL);
     CHECK_INT(doing.status, ETCD_UNAVAILABLE);
     CHECK_INT(etcd_tools_count(&etcd, "late"), 0);
-    lock_cancel_free(cancel);
 }
 
 /* Two are in flight, and of two that wait the first, which leads, is cancelled: the other has its answer.
  * Once nobody else waits for it, it is given up. */
 static void a_leader_is_cancelled(void) {
     struct doing first[2], leader, other;
-    struct lock_cancel *cancel = lock_cancel_new(), *later = lock_cancel_new();
+    struct lock_cancel *cancel = tools_new_cancel(), *later = tools_new_cancel();
     begin();
     struct proxy *proxy = proxy_start(etcd.port);
     open_batch(proxy_port(proxy));
@@ -266,8 +264,6 @@ static void a_leader_is_cancelled(void) {
     lock_cancel(later);
     pthread_join(leader.thread, NULL);
     CHECK_INT(leader.status, ETCD_UNKNOWN);
-    lock_cancel_free(later);
-    lock_cancel_free(cancel);
 }
 
 /* Whatever a grant might be good for otherwise, it is not for longer than its lease; nor on a lease that is
@@ -404,6 +400,7 @@ static void raised(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    etcd_start(&etcd, NULL);
     harness_run("one is refused", one_is_refused);
     harness_run("one by one", one_by_one);
     harness_run("what is not worth sending", not_worth_sending);

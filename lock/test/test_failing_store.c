@@ -15,28 +15,18 @@ static enum lock_status fail_attempt(void *store, struct lock_attempt *attempt) 
 }
 
 static enum lock_status release_without_memory(void *store, const char *key, const char *owner) {
-    (void)store;
-    (void)key;
-    (void)owner;
+    (void)store, (void)key, (void)owner;
     return LOCK_NOMEM;
-}
-
-static void open_with(struct lock_backend *backend, int that_fail) {
-    fake_begin(backend, FAKE_TTL_MS, that_fail);
-    attempts = 0;
 }
 
 /* A release that fails for want of memory is done later: what it needs was allocated with the grant. */
 static void without_memory(void) {
-    static struct lock_backend backend = {.outlives_deadline = true,
-                                          .attempt = fake_grant,
-                                          .release = release_without_memory,
-                                          .withdraw = fake_withdraw};
-    open_with(&backend, 0);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = fake_grant,
+               .release = release_without_memory);
     struct lock_grant grant;
     tools_check_status(lock_try(&fake.lock, "key", &grant), LOCK_OK);
     tools_check_status(lock_release(&fake.lock, &grant), LOCK_NOMEM);
-    CHECK(harness_wait(fake_is_withdrawn, &(int){1}, PATIENCE_MS));
+    fake_wait_withdrawn(1);
     CHECK_STR(fake.withdrawn_owner, grant.owner);
 }
 
@@ -51,9 +41,7 @@ static enum lock_status grant_for_a_while(void *store, struct lock_attempt *atte
 }
 
 static enum lock_status release_as_told(void *store, const char *key, const char *owner) {
-    (void)store;
-    (void)key;
-    (void)owner;
+    (void)store, (void)key, (void)owner;
     harness_pause_ms(answer_ms);
     answer_ms = 0;
     fake.lock.moves += moves;
@@ -63,10 +51,6 @@ static enum lock_status release_as_told(void *store, const char *key, const char
 
 /* After a lost reply a release answers no more than can be known. */
 static void lost_replies(void) {
-    static struct lock_backend backend = {.outlives_deadline = true,
-                                          .attempt = grant_for_a_while,
-                                          .release = release_as_told,
-                                          .withdraw = fake_withdraw};
     enum when { NEVER, BEFORE, MEANWHILE };
     static const struct {
         enum lock_status answers[5], status;
@@ -87,7 +71,8 @@ static void lost_replies(void) {
          NEVER}, /* nothing was sent: it is released later */
         {{LOCK_NOT_OWNER}, LOCK_NOT_OWNER, 0, 0, NEVER},
     };
-    open_with(&backend, 0);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = grant_for_a_while,
+               .release = release_as_told);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lock_grant grant;
         answers = cases[i].answers;
@@ -98,7 +83,7 @@ static void lost_replies(void) {
         fake.lock.moves += cases[i].moves == BEFORE;
         tools_check_status(lock_release(&fake.lock, &grant), cases[i].status);
         if (cases[i].withdrawn)
-            CHECK(harness_wait(fake_is_withdrawn, &(int){1}, PATIENCE_MS));
+            fake_wait_withdrawn(1);
         CHECK_INT(fake.withdrawn, cases[i].withdrawn);
     }
 }
@@ -119,13 +104,9 @@ static bool is_verified(void *times) {
 /* After the move the store was asked, and had it: then it is only the first release that can have ended it.
  */
 static void lost_replies_after_a_move(void) {
-    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                          .attempt = fake_grant,
-                                          .release = release_as_told,
-                                          .withdraw = fake_withdraw,
-                                          .check = verify_well};
     static const enum lock_status lost_reply[] = {LOCK_UNKNOWN, LOCK_NOT_OWNER};
-    open_with(&backend, 0);
+    FAKE_BEGIN(FAKE_TTL_MS, .caps = LOCK_CAN_EXTEND, .attempt = fake_grant, .release = release_as_told,
+               .check = verify_well);
     for (int extends = 0; extends < 2; extends++) {
         struct lock_grant grant = tools_acquire(&fake.lock, "key");
         fake.lock.moves++;
@@ -143,20 +124,16 @@ static void lost_replies_after_a_move(void) {
 
 /* What is known to be gone was not ended by a release: its holder asked, or was told. */
 static void lost_replies_after_a_loss(void) {
-    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                          .attempt = fake_grant_for_long,
-                                          .release = release_as_told,
-                                          .withdraw = fake_withdraw,
-                                          .check = fake_check_gone};
     static const enum lock_status lost_reply[] = {LOCK_UNKNOWN, LOCK_NOT_OWNER};
-    fake_begin(&backend, 3 * PATIENCE_MS, 0);
+    FAKE_BEGIN(3 * PATIENCE_MS, .caps = LOCK_CAN_EXTEND, .attempt = fake_grant_for_long,
+               .release = release_as_told, .check = fake_check_gone);
     for (int extends = 0; extends < 2; extends++) {
         struct lock_grant grant = tools_acquire(&fake.lock, "key");
         if (extends) {
             tools_check_status(lock_extend(&fake.lock, &grant), LOCK_LOST);
         } else {
             lock_maintenance_doubt(fake.lock.maintenance);
-            CHECK(harness_wait(fake_is_lost, &(int){1}, PATIENCE_MS));
+            fake_wait_lost(1);
         }
         answers = lost_reply;
         enum lock_status status = lock_release(&fake.lock, &grant);
@@ -165,14 +142,12 @@ static void lost_replies_after_a_loss(void) {
     }
 }
 
-static struct lock_backend failing = {
-    .outlives_deadline = true, .attempt = fail_attempt, .withdraw = fake_withdraw};
-
 /* An attempt that never reached the store needs no release. */
 static void never_sent(void) {
     struct lock_grant grant;
     sends = false;
-    open_with(&failing, 0);
+    attempts = 0;
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = fail_attempt);
     for (int i = 0; i < 10; i++)
         tools_check_status(
             lock_acquire(&fake.lock, "key", lock_now_ns(&fake.lock) + (i == 0 ? 50 * MS : 0), NULL, &grant),
@@ -195,7 +170,9 @@ static void remembered(void) {
     enum { MOST = 4096, MORE = 1000 };
     struct lock_grant grant;
     sends = true;
-    open_with(&failing, INT_MAX);
+    attempts = 0;
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = fail_attempt);
+    fake.failures = INT_MAX;
     for (int i = 0; i < MOST + MORE; i++) {
         enum lock_status status = lock_try(&fake.lock, "key", &grant);
         tools_check_status(status, i < MOST ? LOCK_UNKNOWN : LOCK_UNAVAILABLE);
@@ -222,19 +199,16 @@ static enum lock_status grant_slowly(void *store, struct lock_attempt *attempt) 
 }
 
 static enum lock_status release_slowly(void *store, const char *key, const char *owner) {
-    (void)store;
-    (void)key;
-    (void)owner;
+    (void)store, (void)key, (void)owner;
     asked_to_release++;
     harness_pause_ms(SLOW_MS);
     return LOCK_OK;
 }
 
-static void open_several(struct lock_backend *backend) {
+static void name_several(void) {
     granted = asked_to_release = extended = 0;
     for (int i = 0; i < SEVERAL; i++)
         several[i] = harness_format("key-%02d", i);
-    open_with(backend, 0);
 }
 
 /* All keys are granted but the last, which is busy. */
@@ -258,47 +232,39 @@ static void *acquire_several(void *arg) {
 
 /* A cancelled call does not wait until its grants are released: the background thread does it. */
 static void cancelled_among_several(void) {
-    static struct lock_backend backend = {.outlives_deadline = true,
-                                          .attempt = grant_all_but_last,
-                                          .release = release_slowly,
-                                          .withdraw = fake_withdraw};
-    open_several(&backend);
+    name_several();
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = grant_all_but_last,
+               .release = release_slowly);
     struct tools_waiter *waiter = tools_wait_by(acquire_several, &fake.lock, NULL, PATIENCE_MS, NULL);
     CHECK(harness_wait(all_are_asked_for, NULL, PATIENCE_MS));
     lock_cancel(waiter->cancel);
     tools_check_status(tools_join(waiter), LOCK_CANCELLED);
     CHECK_INT(asked_to_release, 0);
-    CHECK(harness_wait(fake_is_withdrawn, &(int){SEVERAL}, PATIENCE_MS)); /* and the attempt */
+    fake_wait_withdrawn(SEVERAL); /* and the attempt */
 }
 
 /* A slow store does not delay a call for several keys by its slowness times their number. */
 static void late_with_several(void) {
-    static struct lock_backend backend = {.outlives_deadline = true,
-                                          .attempt = grant_slowly,
-                                          .release = release_slowly,
-                                          .withdraw = fake_withdraw};
-    open_several(&backend);
+    name_several();
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = grant_slowly, .release = release_slowly);
     tools_check_status(lock_acquire_all(&fake.lock, several, SEVERAL, lock_now_ns(&fake.lock), NULL, grants),
                        LOCK_TIMEOUT);
     int had = granted;
     CHECK(had > 1 && had < SEVERAL / 2);
     CHECK_INT(asked_to_release, 0);
-    CHECK(harness_wait(fake_is_withdrawn, &had, PATIENCE_MS));
+    fake_wait_withdrawn(had);
 }
 
 static void slow_to_release_several(void) {
-    static struct lock_backend backend = {.outlives_deadline = true,
-                                          .attempt = fake_grant,
-                                          .release = release_slowly,
-                                          .withdraw = fake_withdraw};
-    open_several(&backend);
+    name_several();
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .attempt = fake_grant, .release = release_slowly);
     tools_check_status(
         lock_acquire_all(&fake.lock, several, SEVERAL, tools_in_ms(&fake.lock, PATIENCE_MS), NULL, grants),
         LOCK_OK);
     tools_check_status(lock_release_all(&fake.lock, grants, SEVERAL), LOCK_UNAVAILABLE);
     int asked = asked_to_release;
     CHECK(asked > 1 && asked < SEVERAL / 2);
-    CHECK(harness_wait(fake_is_withdrawn, &(int){SEVERAL - asked}, PATIENCE_MS));
+    fake_wait_withdrawn(SEVERAL - asked);
 }
 
 /* The last grant has a much later deadline than the others. */
@@ -318,13 +284,9 @@ static void fail_to_extend(void *store, struct lock_check *check, size_t count) 
 
 /* A store that does not answer is not asked to extend each of them. */
 static void several_that_cannot_be_extended(void) {
-    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                          .outlives_deadline = true,
-                                          .attempt = grant_last_for_long,
-                                          .release = release_slowly,
-                                          .withdraw = fake_withdraw,
-                                          .check = fail_to_extend};
-    open_several(&backend);
+    name_several();
+    FAKE_BEGIN(FAKE_TTL_MS, .caps = LOCK_CAN_EXTEND, .outlives_deadline = true,
+               .attempt = grant_last_for_long, .release = release_slowly, .check = fail_to_extend);
     tools_check_status(
         lock_acquire_all(&fake.lock, several, SEVERAL, tools_in_ms(&fake.lock, PATIENCE_MS), NULL, grants),
         LOCK_OK);

@@ -6,33 +6,6 @@
 #include "base/redis/blocking/sentinels.h"
 #include "lock/test/tools.h"
 
-static bool is_promoted(void *arg) {
-    struct redis_sentinel *sentinel = arg;
-    return redis_sentinel_master(sentinel) == &sentinel->server[1];
-}
-
-/* The master is killed before its replica has heard of the grant; the Sentinels make the replica the master:
- * two hold the lock. The second's fence is newer, though the replica did not have the first one. */
-static void failover(void) {
-    struct redis_sentinel sentinel;
-    redis_sentinel_start(&sentinel);
-    struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
-    struct lock *lock = tools_open(NULL, tools_redis_url(master->port, "ttl=60000"));
-    redis_pause(replica);
-    redis_command(master, "CLIENT", "KILL", "TYPE", "replica", NULL); /* not even on the way to it */
-    struct lock_grant first = tools_acquire(lock, "a");
-    redis_kill(master);
-    redis_resume(replica);
-    CHECK(harness_wait(is_promoted, &sentinel, PATIENCE_MS));
-    struct lock *after = tools_open(NULL, tools_redis_url(replica->port, "ttl=60000"));
-    struct lock_grant second = tools_acquire(after, "a");
-    CHECK(lock_remaining_ns(lock, &first) > 0);
-    CHECK(lock_remaining_ns(after, &second) > 0);
-    CHECK(second.fence > first.fence);
-    CHECK(lock_caps(lock) & LOCK_CAN_FENCE);
-    CHECK(!(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER)); /* it relies on the servers' clocks */
-}
-
 static struct redis_sentinel *shop;
 
 static bool names_second(void *arg) {
@@ -42,33 +15,17 @@ static bool names_second(void *arg) {
     return strstr(answer, harness_format(" %d]", shop->server[1].port)) != NULL;
 }
 
-static char told_key[LOCK_KEY_MAX + 1];
-static _Atomic int told;
-
-static void on_lost(void *ctx, const struct lock_grant *grant) {
-    (void)ctx;
-    memcpy(told_key, grant->key, sizeof told_key);
-    told++;
-}
-
-static bool is_told(void *arg) {
-    (void)arg;
-    return told > 0;
-}
-
 /* Everything is healthy, and an operator has the Sentinels replace the master, which takes commands for
  * another ten seconds. Who is connected leaves it at once: what the replica has is still held, and for as
- * long as was promised; what it has not is lost, and told, long before its deadline. */
-static void replace_orderly(bool one_hangs) {
+ * long as was promised; what it has not is lost, and told, long before its deadline. One Sentinel hangs: the
+ * others are not asked less often than once in a time-out and a pause, and what they say counts. */
+static void orderly(void) {
     struct redis_sentinel sentinel;
     redis_sentinel_start(shop = &sentinel);
-    if (one_hangs)
-        redis_pause(&sentinel.sentinel[REDIS_SENTINELS - 1]);
+    redis_pause(&sentinel.sentinel[REDIS_SENTINELS - 1]);
     struct redis_server *master = &sentinel.server[0], *replica = &sentinel.server[1];
     const char *url = harness_format("%s?ttl=60000", redis_sentinel_url(&sentinel));
-    const struct lock_config config = {.on_lost = on_lost};
-    told = 0;
-    struct lock *lock = tools_open(&config, url);
+    struct lock *lock = tools_open_told(url);
     struct lock_grant held = tools_acquire(lock, "held");
     redis_wait_copied(master, replica);
     /* From now on the replica hears nothing. */
@@ -81,8 +38,8 @@ static void replace_orderly(bool one_hangs) {
     CHECK(harness_wait(names_second, NULL, PATIENCE_MS));
     struct lock *after = tools_open(NULL, url);
     struct lock_grant second = tools_acquire(after, "lost");
-    CHECK(harness_wait(is_told, NULL, 5000));
-    CHECK_STR(told_key, "lost");
+    tools_wait_told(1);
+    CHECK_STR(told.grant.key, "lost");
     CHECK_INT(lock_remaining_ns(lock, &lost), 0);
     tools_check_status(lock_extend(lock, &lost), LOCK_LOST);
     tools_check_status(lock_release(lock, &lost), LOCK_NOT_OWNER);
@@ -90,20 +47,10 @@ static void replace_orderly(bool one_hangs) {
     tools_check_held(after, "held");
     long long ttl_ms = redis_integer(replica, "PTTL", "lock:{held}", NULL);
     CHECK(ttl_ms >= lock_remaining_ns(lock, &held) / 1000000);
-    CHECK_INT(told, 1);
+    CHECK_INT(told.times, 1);
     tools_release(lock, &held);
     tools_release(after, &second);
-    if (one_hangs)
-        redis_resume(&sentinel.sentinel[REDIS_SENTINELS - 1]);
-}
-
-static void orderly(void) {
-    replace_orderly(false);
-}
-
-/* The others are not asked less often than once in a time-out and a pause, and what they say counts. */
-static void orderly_with_hung_sentinel(void) {
-    replace_orderly(true);
+    redis_resume(&sentinel.sentinel[REDIS_SENTINELS - 1]);
 }
 
 /* While a Sentinel replaces the master nothing is granted, though the old master is well. */
@@ -161,65 +108,6 @@ static void no_sentinel(void) {
     int first = harness_free_port(), last = harness_free_port();
     check_refused(harness_format("redis-sentinel://127.0.0.1:%d,127.0.0.1:%d/shop", first, last),
                   harness_format("127.0.0.1:%d", last));
-}
-
-/* All but the first Sentinel name the second server. */
-static bool has_moved(void *arg) {
-    const struct redis_sentinel *sentinel = arg;
-    const char *port = harness_format(" %d]", sentinel->server[1].port);
-    for (int i = 1; i < REDIS_SENTINELS; i++) {
-        if (!strstr(
-                redis_command(&sentinel->sentinel[i], "SENTINEL", "get-master-addr-by-name", "shop", NULL),
-                port))
-            return false;
-    }
-    return true;
-}
-
-/* A Sentinel that has not heard of the failover: what the others say counts. */
-static void stale_sentinel(void) {
-    struct redis_sentinel sentinel;
-    struct redis_server left;
-    redis_sentinel_start(&sentinel);
-    redis_start(&left, NULL);
-    const struct redis_server *stale = &sentinel.sentinel[0]; /* until the others tell it, after seconds */
-    CHECK_STR(redis_command(&sentinel.sentinel[1], "SENTINEL", "FAILOVER", "shop", NULL), "OK");
-    CHECK(harness_wait(has_moved, &sentinel, PATIENCE_MS));
-    CHECK_STR(redis_command(stale, "SENTINEL", "REMOVE", "shop", NULL), "OK");
-    CHECK_STR(redis_command(stale, "SENTINEL", "MONITOR", "shop", "127.0.0.1",
-                            harness_format("%d", left.port), "2", NULL),
-              "OK");
-    struct lock *lock = tools_open(NULL, redis_sentinel_url(&sentinel));
-    struct lock_grant grant = tools_acquire(lock, "a");
-    CHECK_STR(redis_command(&left, "DBSIZE", NULL), "0");
-    tools_release(lock, &grant);
-}
-
-/* The Sentinels were made anew, and do not count the failovers from before. One of the URL is gone for good;
- * then two, and the one that is left is not believed. */
-static void made_anew(void) {
-    enum { LATER_MS = REDIS_ELECTION_OLDER_MS, ASK_MS = 2000, OLDER = 100 };
-    struct redis_sentinel sentinel;
-    struct redis_url url;
-    struct redis_named named = {.election.epoch = OLDER};
-    char why[200];
-    redis_sentinel_start(&sentinel);
-    CHECK(redis_url_parse(&url, redis_sentinel_url(&sentinel), why, sizeof why));
-    redis_kill(&sentinel.sentinel[2]);
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    CHECK_HAS(why, "newest failover");
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.older_since_ms -= LATER_MS;
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    CHECK_INT(named.master.port, sentinel.server[0].port);
-    CHECK(named.election.epoch < OLDER && named.election.older_since_ms == 0);
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    redis_kill(&sentinel.sentinel[1]);
-    CHECK(redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.epoch = OLDER;
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
-    named.election.older_since_ms -= LATER_MS;
-    CHECK(!redis_master_ask(&url, ASK_MS, &named, why, sizeof why));
 }
 
 static void close_connection(void *connection) {
@@ -325,19 +213,6 @@ static void master_again(void) {
     CHECK_INT(moves, 1);
 }
 
-/* The Sentinel that carries a failover out names the successor, though its state still shows the old master,
- * which is alive. */
-static void within_a_failover(void) {
-    struct redis_sentinel sentinel;
-    struct redis_server stubborn;
-    redis_sentinel_start_stalled(&sentinel, &stubborn);
-    struct lock *lock =
-        tools_open(NULL, harness_format("redis-sentinel://127.0.0.1:%d/shop", sentinel.sentinel[0].port));
-    struct lock_grant grant = tools_acquire(lock, "a");
-    CHECK_STR(redis_command(&sentinel.server[0], "DBSIZE", NULL), "0");
-    tools_release(lock, &grant);
-}
-
 static bool is_refused(void *arg) {
     struct lock_grant grant;
     enum lock_status status = lock_try(arg, "b", &grant);
@@ -363,18 +238,13 @@ static void without_good_replica(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("a Sentinel failover", failover);
-    harness_run("an orderly failover", orderly);
-    harness_run("an orderly failover, and a Sentinel hangs", orderly_with_hung_sentinel);
+    harness_run("an orderly failover, and a Sentinel hangs", orderly);
     harness_run("while the master is replaced", while_replaced);
     harness_run("a Sentinel's password", strict_sentinel);
     harness_run("no Sentinel answers", no_sentinel);
-    harness_run("a Sentinel that has not heard", stale_sentinel);
-    harness_run("Sentinels that were made anew", made_anew);
     harness_run("an answer from before", heard_of_newer);
     harness_run("a master that was not the master in between", master_all_along);
     harness_run("a master that is connected to again", master_again);
-    harness_run("within a failover", within_a_failover);
     harness_run("without a good replica", without_good_replica);
     return harness_finish();
 }

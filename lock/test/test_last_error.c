@@ -8,6 +8,9 @@
 
 enum { TTL_MS = 4000, THREADS = 8 };
 
+static struct redis_server redis;
+static struct etcd_server etcd;
+static struct zookeeper_server zookeeper;
 static char last[LOCK_ERROR_SIZE];
 
 /* `begin` is all before 127.0.0.1. */
@@ -32,8 +35,6 @@ static void check_fails(struct lock *lock, const char *server, const char *why) 
 }
 
 static void nothing_yet(void) {
-    struct redis_server redis;
-    redis_start(&redis, NULL);
     struct lock *lock = open_lock("redis://", redis.port), *local = tools_open(NULL, "local:");
     tools_check_free(lock, "k");
     CHECK_STR(last_error(lock), "");
@@ -45,11 +46,9 @@ static void nothing_yet(void) {
 static void check_cancelled(const char *url, int port) {
     struct proxy *proxy = proxy_start(port);
     struct lock *lock = open_lock(url, proxy_port(proxy));
-    struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_metrics metrics;
-    struct lock_grant grant = tools_acquire(lock, "k");
+    struct lock_cancel *cancel = tools_new_cancel();
+    struct lock_grant grant = tools_use(lock, "k");
     char before[sizeof last];
-    tools_release(lock, &grant);
     snprintf(before, sizeof before, "%s", last_error(lock)); /* it may have taken time to connect */
     proxy_set(proxy, PROXY_DELAY, 200, NULL);
     struct tools_waiter *waiter = tools_wait(lock, "k", PATIENCE_MS, cancel);
@@ -60,18 +59,10 @@ static void check_cancelled(const char *url, int port) {
     proxy_set(proxy, PROXY_PASS, 0, NULL);
     lock_acquire(lock, "another", tools_in_ms(lock, PATIENCE_MS), cancel, &grant);
     CHECK_STR(last_error(lock), before);
-    lock_read_metrics(lock, &metrics);
-    CHECK(metrics.cancelled > 0);
-    lock_cancel_free(cancel);
+    CHECK(tools_metrics(lock).cancelled > 0);
 }
 
 static void cancelled(void) {
-    struct redis_server redis;
-    struct etcd_server etcd;
-    struct zookeeper_server zookeeper;
-    redis_start(&redis, NULL);
-    etcd_start(&etcd, NULL);
-    zookeeper_start(&zookeeper);
     check_cancelled("redis://", redis.port);
     check_cancelled("redlock://", redis.port);
     check_cancelled("etcd://", etcd.port);
@@ -80,9 +71,7 @@ static void cancelled(void) {
 
 /* Nor does a call that waits in the store's queue until its deadline. */
 static void waited_in_vain(void) {
-    struct etcd_server etcd;
     const struct lock_config config = {.teaching = true};
-    etcd_start(&etcd, NULL);
     const char *url = harness_format("etcd://127.0.0.1:%d?variant=rpc&ttl=%d", etcd.port, TTL_MS);
     struct lock *holder = tools_open(&config, url), *lock = tools_open(&config, url);
     struct lock_grant grant = tools_acquire(holder, "k"), none;
@@ -111,15 +100,10 @@ static void refused(void) {
                 "Connection refused");
 }
 
-static bool can_be_had(void *lock) {
-    struct lock_grant grant;
-    return lock_try(lock, "k", &grant) == LOCK_OK && lock_release(lock, &grant) == LOCK_OK;
-}
-
 /* Calls in flight and new calls: both fail. */
 static void check_hung(const char *url, int port, struct proc *server) {
     struct lock *before = open_lock(url, port), *now = open_lock(url, port);
-    CHECK(harness_wait(can_be_had, before, PATIENCE_MS)); /* a busy machine may be late */
+    tools_use_at_last(before, "k"); /* a busy machine may be late */
     proc_kill(server, SIGSTOP);
     check_fails(before, harness_format("127.0.0.1:%d", port), "no answer");
     check_fails(now, harness_format("127.0.0.1:%d", port), "");
@@ -127,12 +111,6 @@ static void check_hung(const char *url, int port, struct proc *server) {
 }
 
 static void hung(void) {
-    struct redis_server redis;
-    struct etcd_server etcd;
-    struct zookeeper_server zookeeper;
-    redis_start(&redis, NULL);
-    etcd_start(&etcd, NULL);
-    zookeeper_start(&zookeeper);
     check_hung("redis://", redis.port, &redis.proc);
     check_hung("redlock://", redis.port, &redis.proc);
     check_hung("etcd://", etcd.port, &etcd.proc);
@@ -140,8 +118,7 @@ static void hung(void) {
 }
 
 static void refused_by_a_redis(void) {
-    struct redis_server redis, replica;
-    redis_start(&redis, NULL);
+    struct redis_server replica;
     redis_start_replica(&replica, &redis);
     const char *const urls[] = {"redis://:sesame@", "redlock://:sesame@"};
     for (int i = 0; i < 2; i++) {
@@ -167,14 +144,14 @@ static bool authentication_fails(void *lock) {
 }
 
 static void refused_by_an_etcd(void) {
-    struct etcd_server etcd;
-    etcd_start(&etcd, "--bcrypt-cost", "4",
-               NULL); /* to check a password takes long otherwise, by intention */
-    etcd_command(&etcd, "user", "add", "root:other", NULL);
-    etcd_command(&etcd, "user", "grant-role", "root", "root", NULL);
-    CHECK_HAS(etcd_command(&etcd, "auth", "enable", NULL), "Authentication Enabled");
-    CHECK(harness_wait(authentication_fails, open_lock("etcd://root:sesame@", etcd.port), PATIENCE_MS));
-    CHECK_HAS(last, harness_format("127.0.0.1:%d: ", etcd.port));
+    struct etcd_server strict;
+    /* To check a password takes long otherwise, by intention. */
+    etcd_start(&strict, "--bcrypt-cost", "4", NULL);
+    etcd_command(&strict, "user", "add", "root:other", NULL);
+    etcd_command(&strict, "user", "grant-role", "root", "root", NULL);
+    CHECK_HAS(etcd_command(&strict, "auth", "enable", NULL), "Authentication Enabled");
+    CHECK(harness_wait(authentication_fails, open_lock("etcd://root:sesame@", strict.port), PATIENCE_MS));
+    CHECK_HAS(last, harness_format("127.0.0.1:%d: ", strict.port));
 }
 
 static void *fail_often(void *lock) {
@@ -207,6 +184,9 @@ static void many_threads(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
+    redis_start(&redis, NULL);
+    etcd_start(&etcd, NULL);
+    zookeeper_start(&zookeeper);
     harness_run("nothing has failed", nothing_yet);
     harness_run("cancelled", cancelled);
     harness_run("waited in vain", waited_in_vain);

@@ -6,15 +6,9 @@
 
 #include "lock/test/fake_store.h"
 
-static bool has_failed(void *arg) {
-    (void)arg;
-    return fake.failures == 0;
-}
-
 static void begin(bool outlives_deadline, int that_fail) {
-    static struct lock_backend backend;
-    backend = (struct lock_backend){.outlives_deadline = outlives_deadline, .withdraw = fake_withdraw};
-    fake_begin(&backend, FAKE_TTL_MS, that_fail);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = outlives_deadline);
+    fake.failures = that_fail;
 }
 
 /* No store wakes the waiter, so it may go. */
@@ -43,14 +37,13 @@ static void hold(const char *key, int ms) {
 }
 
 static void taken_back(void) {
-    int once = 1, twice = 2;
     begin(true, 0);
     hold("key", FAKE_TTL_MS);
-    CHECK(harness_wait(fake_is_withdrawn, &once, PATIENCE_MS));
+    fake_wait_withdrawn(1);
     CHECK_STR(fake.withdrawn_owner, harness_repeat('b', LOCK_OWNER_SIZE - 1));
     /* Once; and an expired grant is not reported as lost. */
     hold("another", FAKE_TTL_MS);
-    CHECK(harness_wait(fake_is_withdrawn, &twice, PATIENCE_MS));
+    fake_wait_withdrawn(2);
     harness_pause_ms(FAKE_TTL_MS);
     CHECK_INT(fake.withdrawn, 2);
     CHECK_INT(fake.lost, 0);
@@ -64,22 +57,12 @@ static void left_alone(void) {
     CHECK_INT(fake.withdrawn, 0);
 }
 
-/* For longer than a store in which keys expire would be asked. */
-static void not_given_up(void) {
-    int once = 1;
-    begin(true, 2); /* 2 ttl are over before the third */
-    hold("key", FAKE_TTL_MS);
-    CHECK(harness_wait(has_failed, NULL, PATIENCE_MS));
-    CHECK(harness_wait(fake_is_withdrawn, &once, PATIENCE_MS));
-}
-
 /* A store that fails is asked at once, then after 0.1, 0.2, 0.4, 0.8 s. */
 static void asked_less_often(void) {
-    int once = 1;
     begin(true, 4);
     int64_t began_ms = harness_now_ms();
     hold("key", 0);
-    CHECK(harness_wait(fake_is_withdrawn, &once, PATIENCE_MS));
+    fake_wait_withdrawn(1);
     CHECK(harness_now_ms() - began_ms >= 200 + 400 + 800);
 }
 
@@ -107,15 +90,12 @@ static enum lock_status withdraw_slowly(void *store, const char *key, const char
 /* However many releases are pending, a holder is told of a loss before its deadline. */
 static void verified_first(void) {
     enum { PENDING = 400, LONG_MS = 600, SLOW_MS = 5 };
-    static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = withdraw_slowly, .check = fake_check_gone};
-    int once = 1;
-    fake_begin(&slow, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .outlives_deadline = true, .withdraw = withdraw_slowly, .check = fake_check_gone);
     for (int i = 0; i < PENDING; i++)
         lock_maintenance_release(fake.lock.maintenance,
                                  lock_pending_release_new(harness_format("left-%d", i), "owner"), NULL);
     hold("key", LONG_MS);
-    CHECK(harness_wait(fake_is_lost, &once, PATIENCE_MS));
+    fake_wait_lost(1);
     CHECK(fake.withdrawn < PENDING); /* not even half of it */
 }
 
@@ -132,9 +112,7 @@ static void verify_slowly(void *store, struct lock_check *check, size_t count) {
 /* Pending releases are done although a grant is due at any time. */
 static void released_all_the_same(void) {
     enum { KEYS = 8, LONG_MS = 600, PENDING = 3 };
-    static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = fake_withdraw, .check = verify_slowly};
-    fake_begin(&slow, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .outlives_deadline = true, .check = verify_slowly);
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), 3 * PATIENCE_MS);
     for (verifications = 0; verifications < 2 * KEYS;)
@@ -142,15 +120,54 @@ static void released_all_the_same(void) {
     for (int i = 0; i < PENDING; i++)
         lock_maintenance_release(fake.lock.maintenance,
                                  lock_pending_release_new(harness_format("left-%d", i), "owner"), NULL);
-    CHECK(harness_wait(fake_is_withdrawn, &(int){PENDING}, PATIENCE_MS));
+    fake_wait_withdrawn(PENDING);
+}
+
+static _Atomic int renewals, refusals;
+
+enum { RENEWED_MS = 1500 };
+
+static enum lock_status grant_for_a_while(void *store, struct lock_attempt *attempt) {
+    (void)store;
+    attempt->grant.deadline_ns = fake_now_ns(NULL) + RENEWED_MS * MS;
+    return LOCK_OK;
+}
+
+static void renew_at_last(void *store, struct lock_check *check, size_t count) {
+    (void)store;
+    CHECK(count == 1 && check->extends);
+    if (refusals > 0) {
+        refusals--;
+        check->status = LOCK_UNAVAILABLE;
+        return;
+    }
+    renewals++;
+    check->grant.deadline_ns = fake_now_ns(NULL) + RENEWED_MS * MS;
+    check->status = LOCK_OK;
+}
+
+static bool is_renewed_twice(void *arg) {
+    (void)arg;
+    return renewals >= 2 || fake.lost > 0;
+}
+
+/* A renewal that fails, since the store is away for a moment, is repeated before the holder is told. */
+static void renewal_is_repeated(void) {
+    FAKE_BEGIN(RENEWED_MS, .caps = LOCK_CAN_EXTEND, .renews_active = true, .attempt = grant_for_a_while,
+               .check = renew_at_last);
+    renewals = 0;
+    refusals = 2;
+    struct lock_grant grant = tools_acquire(&fake.lock, "key");
+    CHECK(harness_wait(is_renewed_twice, NULL, PATIENCE_MS));
+    CHECK_INT(fake.lost, 0);
+    CHECK_INT(refusals, 0);
+    tools_check_status(lock_progress(&fake.lock, &grant), LOCK_OK);
 }
 
 /* Stopping does not wait until everything is verified. */
 static void stopped_at_once(void) {
     enum { KEYS = 60 };
-    static struct lock_backend slow = {
-        .outlives_deadline = true, .withdraw = fake_withdraw, .check = verify_slowly};
-    fake_begin(&slow, FAKE_TTL_MS, 0);
+    FAKE_BEGIN(FAKE_TTL_MS, .outlives_deadline = true, .check = verify_slowly);
     verifications = 0;
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), PATIENCE_MS);
@@ -175,13 +192,11 @@ static void verify_all_gone(void *store, struct lock_check checks[], size_t coun
 /* If the backend can verify many grants with one call, it is used. */
 static void verified_together(void) {
     enum { KEYS = 500, LONG_MS = 1500 };
-    static struct lock_backend together = {
-        .checks_together = true, .withdraw = fake_withdraw, .check = verify_all_gone};
-    fake_begin(&together, LONG_MS, 0);
+    FAKE_BEGIN(LONG_MS, .checks_together = true, .check = verify_all_gone);
     calls = 0;
     for (int i = 0; i < KEYS; i++)
         hold(harness_format("key-%d", i), LONG_MS);
-    CHECK(harness_wait(fake_is_lost, &(int){KEYS}, PATIENCE_MS));
+    fake_wait_lost(KEYS);
     CHECK(calls < KEYS / 4);
 }
 
@@ -217,14 +232,10 @@ static bool is_waiting(void *arg) {
 /* The store is asked for a grant, and answers that it is gone, when another thread has taken it over: that is
  * told, and not a third of the time to live later. */
 static void lost_by_its_heir(void) {
-    static struct lock_backend backend = {.fences_per_grant = 16,
-                                          .attempt_releases = true,
-                                          .attempt = fake_grant_for_long,
-                                          .withdraw = fake_withdraw,
-                                          .check = verify_late};
     sem_init(&is_asked, 0, 0);
     sem_init(&may_answer, 0, 0);
-    fake_begin(&backend, 3 * PATIENCE_MS, 0);
+    FAKE_BEGIN(3 * PATIENCE_MS, .fences_per_grant = 16, .attempt_releases = true,
+               .attempt = fake_grant_for_long, .check = verify_late);
     harness_defer(let_answer, NULL);
     fake.lock.config.on_lost = on_lost_by;
     struct lock_grant first = tools_acquire(&fake.lock, "key");
@@ -236,7 +247,7 @@ static void lost_by_its_heir(void) {
     tools_check_status(tools_join(heir), LOCK_OK);
     CHECK_INT(fake.lock.metrics.passed, 1);
     sem_post(&may_answer);
-    CHECK(harness_wait(fake_is_lost, &(int){1}, PATIENCE_MS / 2));
+    fake_wait_lost(1);
     CHECK_STR(told_owner, heir->grant.owner);
     tools_check_status(lock_progress(&fake.lock, &heir->grant), LOCK_LOST);
 }
@@ -271,13 +282,8 @@ static struct lock_grant pass_on(const struct lock_grant *grant) {
  * passed on before this server was asked about it; the next thread asks for its own. */
 static void passed_on_after_a_move(void) {
     enum { GIVEN = 1000 };
-    static struct lock_backend backend = {.caps = LOCK_CAN_EXTEND,
-                                          .fences_per_grant = 16,
-                                          .attempt_releases = true,
-                                          .attempt = grant_with_fence,
-                                          .withdraw = fake_withdraw,
-                                          .check = verify_held};
-    fake_begin(&backend, 3 * PATIENCE_MS, 0);
+    FAKE_BEGIN(3 * PATIENCE_MS, .caps = LOCK_CAN_EXTEND, .fences_per_grant = 16, .attempt_releases = true,
+               .attempt = grant_with_fence, .check = verify_held);
     newest_fence = 0;
     struct lock_grant first = tools_acquire(&fake.lock, "key");
     fake.lock.moves++;
@@ -297,11 +303,11 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a forgotten grant is released", taken_back);
     harness_run("an expired grant is not", left_alone);
-    harness_run("a release is tried until it is done", not_given_up);
     harness_run("tries become rarer", asked_less_often);
     harness_run("a waiter takes over a forgotten grant", taken_over);
     harness_run("verifying comes before releasing", verified_first);
     harness_run("releases are done all the same", released_all_the_same);
+    harness_run("a renewal that fails is repeated", renewal_is_repeated);
     harness_run("stopped at once", stopped_at_once);
     harness_run("many grants are verified together", verified_together);
     harness_run("a grant that was passed on is lost", lost_by_its_heir);

@@ -1,118 +1,143 @@
 /* The URLs that lock_open() accepts and refuses, and its error texts. */
 #include <string.h>
 
-#include "lock/core/backend.h"
-#include "lock/lock.h"
-#include "test/harness.h"
+#include "lock/test/tools.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
-static void refuse(const char *url, bool teaching, const char *words) {
-    char error[LOCK_ERROR_SIZE] = "";
-    struct lock_config config = {.teaching = teaching};
-    struct lock *lock = (struct lock *)error;
-    CHECK_STR(lock_status_text(lock_open(url, &config, &lock, error, sizeof error)), "not valid");
-    CHECK(lock == (struct lock *)error);
-    CHECK_HAS(error, words);
-    CHECK(!strstr(error, "s3cret"));
+static const struct lock_config teaching = {.teaching = true};
+
+static void refuse(const char *const rows[][2], size_t count) {
+    for (size_t i = 0; i < count; i++)
+        tools_refuse(rows[i][0], &teaching, rows[i][1]);
 }
 
-static void accept(const char *url) {
-    char error[LOCK_ERROR_SIZE] = "";
-    struct lock_config config = {.teaching = true};
-    struct lock *lock = NULL;
-    if (lock_open(url, &config, &lock, error, sizeof error) != LOCK_OK)
-        FAIL("%s: %s", url, error);
-    lock_close(lock);
+#define REFUSE(...)                                                                                          \
+    do {                                                                                                     \
+        const char *const rows[][2] = {__VA_ARGS__};                                                         \
+        refuse(rows, sizeof rows / sizeof *rows);                                                            \
+    } while (0)
+
+static void schemes_and_options(void) {
+    tools_open(NULL, "local:");
+    tools_open(NULL, "local:?ttl=500");
+    tools_open(&teaching, "none:");
+    tools_refuse("none:", NULL, "for lessons: it locks nothing");
+    REFUSE(
+        {"", "not a lock URL"}, {"local", "not a lock URL"}, {"Local:", "not a lock URL"},
+        {":", "not a lock URL"}, {"file:", "no such lock; there are none:, local:"},
+        {"file:", "redis:, redis-sentinel:, redis-cluster:, redlock:, etcd:, zookeeper:"},
+        {"local:?variant=better", "no such lock; its variants are none"},
+        {"redis://h?variant=better", "no such lock; its variants are owner, watchdog, get-set, setnx-expire, "
+                                     "getset, set-del, timestamp"},
+        {"etcd://h?variant=better", "no such lock; its variants are queue, fixed-key, rpc"},
+        {"redlock://:s3cret@a,b?variant=other", "no such lock"}, {"local://here", "local: has no address"},
+        {"local:here", "an address begins with //"}, {"local:?ttl=9", "ttl wants 10 to 86400000"},
+        {"local:?ttl=86400001", "ttl wants"}, {"local:?ttl=", "ttl wants"}, {"local:?ttl=1e3", "ttl wants"},
+        {"local:?ttl=99999999999999999999", "ttl wants"}, {"redis://a?ttl=100#frag", "ttl wants"},
+        {"redis://a?ttl=100?ttl=200", "ttl wants"}, {"local:?variant=", "variant wants a name"},
+        {"local:?tll=100", "unknown option"}, {"local:?", "unknown option"},
+        {"local:?ttl=100&", "unknown option"}, {"redis://a?s3cret", "unknown option"},
+        {"local:?ca=ca.pem", "does not speak TLS"}, {"redis://h?cert=a&key=b", "does not speak TLS"},
+        {"zookeeper://h?key=s3cret", "does not speak TLS"},
+        {"redis://a?ttl=100&ttl=100", "an option is there twice"},
+        {"redis://a?variant=owner&ttl=100&variant=owner", "an option is there twice"},
+        {"etcd://a?cert=/a&key=/b&cert=/c", "an option is there twice"},
+        {"redis://a?renew=on&renew=on", "an option is there twice"},
+        {"redis://a?renew=off", "renew wants to be on"}, {"redis://a?renew", "renew wants to be on"},
+        {"local:?renew=on", "local: cannot renew"},
+        {"none:?renew=on", "renew is not for the locks of lessons"},
+        {"redis://a?variant=set-del&renew=on", "renew is not for the locks of lessons"},
+        {"etcd://a?variant=rpc&renew=on", "renew is not for the locks of lessons"});
 }
 
-static void open_and_refuse(void) {
-    accept("local:");
-    accept("local:?ttl=500");
-    accept("none:");
-    refuse("", true, "not a lock URL");
-    refuse("local", true, "not a lock URL");
-    refuse("Local:", true, "not a lock URL");
-    refuse(":", true, "not a lock URL");
-    refuse("file:", true, "no such lock; there are none:, local:");
-    refuse("file:", true, "redis:, redis-sentinel:, redis-cluster:, redlock:, etcd:, zookeeper:");
-    refuse("local:?variant=better", true, "no such lock; its variants are none");
-    refuse(
-        "redis://h?variant=better", true,
-        "no such lock; its variants are owner, watchdog, get-set, setnx-expire, getset, set-del, timestamp");
-    refuse("etcd://h?variant=better", true, "no such lock; its variants are queue, fixed-key, rpc");
-    refuse("local://here", true, "local: has no address");
-    refuse("local:here", true, "an address begins with //");
-    refuse("local:?ttl=9", true, "ttl wants 10 to 86400000");
-    refuse("local:?ttl=86400001", true, "ttl wants");
-    refuse("local:?ttl=", true, "ttl wants");
-    refuse("local:?ttl=1e3", true, "ttl wants");
-    refuse("local:?ttl=99999999999999999999", true, "ttl wants");
-    refuse("local:?variant=", true, "variant wants a name");
-    refuse("local:?tll=100", true, "unknown option");
-    refuse("local:?", true, "unknown option");
-    refuse("local:?ttl=100&", true, "unknown option");
-    refuse("local:?ca=ca.pem", true, "does not speak TLS");
-    refuse("redis://h?cert=a&key=b", true, "does not speak TLS");
-    refuse("redis://", true, "has no address");
-    refuse("redis://?ttl=100", true, "has no address");
-    refuse("redis://a,b", true, "redis: the host has a comma, and it is one server (want redis://");
-    refuse("redis://u:s3cret@a,u:s3cret@b", true, "a comma in user or password");
-    refuse("redis://a b", true, "a character that no host has");
-    refuse("redis://a%0ab", true, "a character that no host has");
-    refuse("redis://a\nb", true, "a control character");
-    refuse("redis://a?ttl=100\n", true, "a control character");
-    refuse("redis://a#frag", true, "a ? or # has no meaning here");
-    refuse("redis://a:1#frag?ttl=100", true, "a ? or # has no meaning here");
-    refuse("redis://a:0", true, "the host has a port that is not a number from 1 to 65535");
-    refuse("redis://a:70000", true, "a port that is not");
-    refuse("redis://a:12x", true, "a port that is not");
-    refuse("redis://:1", true, "the host is empty");
-    refuse("redis://:s3cret@", true, "the host is empty");
-    refuse("redis://a?ttl=100&ttl=200", true, "an option is there twice");
-    refuse("redis://a?ttl=100&ttl=100", true, "an option is there twice");
-    refuse("redis://a?variant=owner&ttl=100&variant=owner", true, "an option is there twice");
-    refuse("etcd://a?ca=/a&ca=/b", true, "an option is there twice");
-    refuse("etcd://a?cert=/a&key=/b&cert=/c", true, "an option is there twice");
-    refuse("redis://a?ttl=100#frag", true, "ttl wants");
-    refuse("redis://a?ttl=100?ttl=200", true, "ttl wants");
-    refuse("redis://a?s3cret", true, "unknown option");
-    refuse("redis://u:s3cret?s3cret@a", true, "a ? in a user or password is written %3F");
-    refuse("none:", false, "for lessons: it locks nothing");
+static void redis_urls(void) {
+    REFUSE({"redis://", "has no address"}, {"redis://?ttl=100", "has no address"},
+           {"redis://a,b", "redis: the host has a comma, and it is one server (want redis://"},
+           {"redis://u:s3cret@a,u:s3cret@b", "a comma in user or password"},
+           {"redis://a b", "a character that no host has"}, {"redis://a%0ab", "a character that no host has"},
+           {"redis://a\nb", "a control character"}, {"redis://a?ttl=100\n", "a control character"},
+           {"redis://a#frag", "a ? or # has no meaning here"},
+           {"redis://a:1#frag?ttl=100", "a ? or # has no meaning here"},
+           {"redis://a:0", "the host has a port that is not a number from 1 to 65535"},
+           {"redis://a:70000", "a port that is not"}, {"redis://a:12x", "a port that is not"},
+           {"redis://:1", "the host is empty"}, {"redis://:s3cret@", "the host is empty"},
+           {"redis://u:s3cret?s3cret@a", "a ? in a user or password is written %3F"});
+}
+
+static void redlock_urls(void) {
+    REFUSE({"redlock:", "has no address; want redlock://HOST"}, {"redlock://", "has no address"},
+           {"redlock://?ttl=100", "has no address"}, {"redlock://,", "node 1 is empty"},
+           {"redlock://a,,b", "node 2 is empty"},
+           {"redlock://a,b:0", "node 2: the host has a port that is not a number from 1 to 65535; want"},
+           {"redlock://a,b/x", "node 2: the database after the / is not a number"},
+           {"redlock://a,s3cret@b", "node 2: user or password is wrong; want"},
+           {"redlock://a,:s3cret,s3cret@b", "node 2: the host is empty"},
+           {"redlock://a,b#frag", "node 2: a ? or #"}, {"redlock://a,b,A", "nodes 1 and 3 are the same"},
+           {"redlock://a:6379,a", "nodes 1 and 2 are the same"},
+           {"redlock://:s3cret@a/1,me:s3cret@a/2", "nodes 1 and 2 are the same"},
+           {"redlock://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", "too many nodes"},
+           {"redlock://a,b,c,d,e,f,g,h,i,j,k,l,m,n,:1", "node 15"});
+    tools_open(NULL, "redlock://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o");
 }
 
 static void etcd_urls(void) {
-    refuse("etcd://h?ca=/nowhere/ca.pem", true, "/nowhere/ca.pem");
-    refuse("etcd://h?key=/nowhere/key.pem", true, "TLS needs ca_file");
-    refuse("etcd://", true, "want etcd://");
-    refuse("etcd://me@h", true, "the user makes no sense");
-    refuse("etcd://h:70000", true, "endpoint 1");
-    refuse("etcd://h:0", true, "endpoint 1");
-    refuse("etcd://h:12x", true, "endpoint 1");
-    refuse("etcd://a,b c", true, "endpoint 2");
-    refuse("etcd://a,,b", true, "endpoint 2");
-    refuse("etcd://a,b,", true, "endpoint 3");
-    refuse("etcd://a#frag", true, "endpoint 1");
-    refuse("etcd://a/b", true, "endpoint 1");
-    refuse("etcd://a\n", true, "a control character");
-    refuse("etcd://u:s3cret@a,u:s3cret@b", true, "USER:PASSWORD stands once");
-    refuse("etcd://a:1,u:s3cret@b", true, "USER:PASSWORD stands once");
-    refuse("etcd://u:s3c,ret@b", true, "a comma in it is written %2C");
-    accept("etcd://u:s3c%2cret@127.0.0.1:1");
+    REFUSE({"etcd:", "want etcd://"}, {"etcd://", "want etcd://"},
+           {"etcd://h?ca=/nowhere/ca.pem", "/nowhere/ca.pem"},
+           {"etcd://h?key=/nowhere/key.pem", "TLS needs ca_file"}, {"etcd://h?cert=/nowhere", "want "},
+           {"etcd://h?ca=", "want "}, {"etcd://me@h", "the user makes no sense"},
+           {"etcd://s3cret@h", "want "}, {"etcd://:s3cret@h", "want "}, {"etcd://me:s3cret@", "want "},
+           {"etcd://me:s3cret@h:port", "want "}, {"etcd://me:s3cret@h?ca=/nowhere", "want "},
+           {"etcd://me:s3cret%et@h", "want "}, {"etcd://me:s3cret%4@h", "want "},
+           {"etcd://me:s3cret%00@h", "want "}, {"etcd://me:s3cret/@a,,b", "want "},
+           {"etcd://me:s3cret?@h", "want "}, {"etcd://h:70000", "endpoint 1"}, {"etcd://h:0", "endpoint 1"},
+           {"etcd://h:12x", "endpoint 1"}, {"etcd://a,b c", "endpoint 2"}, {"etcd://a,,b", "endpoint 2"},
+           {"etcd://a,b,", "endpoint 3"}, {"etcd://a#frag", "endpoint 1"}, {"etcd://a/b", "endpoint 1"},
+           {"etcd://a\n", "a control character"},
+           {"etcd://u:s3cret@a,u:s3cret@b", "USER:PASSWORD stands once"},
+           {"etcd://a:1,u:s3cret@b", "USER:PASSWORD stands once"},
+           {"etcd://u:s3c,ret@b", "a comma in it is written %2C"});
+    tools_refuse(harness_format("etcd://root:s3cret%s@127.0.0.1:1", harness_repeat('x', 300)), NULL, "want ");
+    tools_open(NULL, "etcd://u:s3c%2cret@127.0.0.1:1");
 }
 
-static void renewing(void) {
-    refuse("redis://a?renew=off", true, "renew wants to be on");
-    refuse("redis://a?renew", true, "renew wants to be on");
-    refuse("redis://a?renew=on&renew=on", true, "an option is there twice");
-    refuse("local:?renew=on", true, "local: cannot renew");
-    refuse("none:?renew=on", true, "renew is not for the locks of lessons");
-    refuse("redis://a?variant=set-del&renew=on", true, "renew is not for the locks of lessons");
-    refuse("etcd://a?variant=rpc&renew=on", true, "renew is not for the locks of lessons");
+static const char *servers_of(const char *address) {
+    char *servers = harness_alloc(ZOOKEEPER_SERVERS_SIZE), root[ZOOKEEPER_ROOT_SIZE];
+    char what[128] = "";
+    if (!zookeeper_address_read(address, servers, root, what, sizeof what))
+        FAIL("%s: %s", address, what);
+    return servers;
+}
+
+static void zookeeper_urls(void) {
+    REFUSE({"zookeeper:", "server 1 is empty; want zookeeper://HOST[:PORT],HOST[:PORT]"},
+           {"zookeeper://,", "server 1 is empty"}, {"zookeeper://h,", "server 2 is empty"},
+           {"zookeeper://h,,g", "server 2 is empty"}, {"zookeeper://:2181", "server 1 is empty"},
+           {"zookeeper://h:", "server 1 has a port"}, {"zookeeper://h:0", "server 1 has a port"},
+           {"zookeeper://h:65536", "server 1 has a port"},
+           {"zookeeper://h:4294967297", "server 1 has a port"},
+           {"zookeeper://g,h:21x", "server 2 has a port"}, {"zookeeper://me:s3cret@h", "server 1 has a user"},
+           {"zookeeper://h g", "server 1 has a character that no host has"},
+           {"zookeeper://h%20g", "server 1 has a character"},
+           {"zookeeper://g,h#frag", "server 2 has a character"}, {"zookeeper://h\n", "a control character"},
+           {"zookeeper://[::1", "server 1 has no ]"}, {"zookeeper://[::1]2181", "server 1 has a port"},
+           {"zookeeper://h/a/", "the path has a level that is empty"},
+           {"zookeeper://h//a", "the path has a level"}, {"zookeeper://h/a/../b", "the path has a level"},
+           {"zookeeper://h/./a", "the path has a level"},
+           {"zookeeper://h/a,g/a", "it stands once, behind the last server"},
+           {"zookeeper://h/a#frag", "a # or an @"}, {"zookeeper://h/a b", "the path has a space"},
+           {"zookeeper://h/1/2/3/4/5/6/7/8/9", "the path is too deep"},
+           {harness_format("zookeeper://h/%s", harness_repeat('r', 258)), "the path is too long"});
+    tools_open(NULL, harness_format("zookeeper://h/%s", harness_repeat('r', 257)));
+    CHECK_STR(servers_of("h"), "h:2181");
+    CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
+    CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
+    /* No server need be there. */
+    struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
+    CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
 }
 
 static void times_to_live(void) {
     static const int64_t bad[] = {1, 9, -5, 86400001, INT64_MAX};
-    char error[LOCK_ERROR_SIZE];
-    struct lock *lock;
     static const struct {
         const char *url;
         int64_t given_ms, ttl_ms;
@@ -122,16 +147,12 @@ static void times_to_live(void) {
                 {"redis://127.0.0.1:1?variant=watchdog&ttl=10", 0, 10}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct lock_config config = {.ttl_ms = good[i].given_ms, .teaching = true};
-        CHECK_STR(lock_status_text(lock_open(good[i].url, &config, &lock, error, sizeof error)), "ok");
+        struct lock *lock = tools_open(&config, good[i].url);
         CHECK_INT(lock_ttl_ns(lock), good[i].ttl_ms * 1000000);
         CHECK_INT((lock_caps(lock) & LOCK_RENEWS) != 0, i == 3);
-        lock_close(lock);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct lock_config config = {.ttl_ms = bad[i]};
-        CHECK_STR(lock_status_text(lock_open("local:", &config, &lock, error, sizeof error)), "not valid");
-        CHECK_HAS(error, "ttl_ms wants 10 to 86400000");
-    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        tools_refuse("local:", &(struct lock_config){.ttl_ms = bad[i]}, "ttl_ms wants 10 to 86400000");
 }
 
 static void parts(void) {
@@ -142,8 +163,7 @@ static void parts(void) {
     CHECK_STR(url.address, "me:pass@h:1/2");
     CHECK_STR(url.variant, "set-del");
     CHECK_INT(url.ttl_ms, 250);
-    const char *long_address = harness_format("redis://secret%03000d", 1);
-    CHECK(!lock_url_parse(&url, long_address, error, sizeof error));
+    CHECK(!lock_url_parse(&url, harness_format("redis://secret%03000d", 1), error, sizeof error));
     CHECK_HAS(error, "too long");
     CHECK(!strstr(error, "secret"));
     CHECK(!lock_url_parse(&url, "redis://h?ttl=secret", error, sizeof error));
@@ -159,9 +179,11 @@ static void every_status_has_its_text(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("what is opened and what is refused", open_and_refuse);
-    harness_run("what etcd opens and refuses", etcd_urls);
-    harness_run("which locks renew", renewing);
+    harness_run("schemes and options", schemes_and_options);
+    harness_run("URLs of redis", redis_urls);
+    harness_run("URLs of redlock", redlock_urls);
+    harness_run("URLs of etcd", etcd_urls);
+    harness_run("URLs of zookeeper", zookeeper_urls);
     harness_run("times to live", times_to_live);
     harness_run("the parts of a URL", parts);
     harness_run("statuses", every_status_has_its_text);

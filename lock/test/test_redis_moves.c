@@ -1,5 +1,4 @@
 /* redis in a cluster: locks whose slot moves to another server, held or not. */
-#include <stdio.h>
 #include <string.h>
 
 #include "lock/test/tools.h"
@@ -73,9 +72,7 @@ static void waited_for(void) {
     CHECK(move_keys(&move));
     redis_cluster_end_move(&cluster, move.tag, move.to);
     tools_release(lock, &first);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    CHECK(waiter->grant.fence > first.fence);
-    tools_release(other, &waiter->grant);
+    CHECK(tools_serve(waiter) > first.fence);
 }
 
 /* A free lock has keys that do not exist (TRYAGAIN): nobody gets it while its slot moves, and who waits gets
@@ -83,8 +80,7 @@ static void waited_for(void) {
 static void split(void) {
     redis_cluster_flush(&cluster);
     struct lock *lock = tools_open(NULL, url);
-    struct lock_grant first = tools_acquire(lock, "c"), none;
-    tools_release(lock, &first); /* its fence stays */
+    struct lock_grant first = tools_use(lock, "c"), none; /* its fence stays */
     struct move move = begin_move("c");
     tools_check_status(lock_acquire(lock, "c", tools_in_ms(lock, 200), NULL, &none), LOCK_UNAVAILABLE);
     char error[LOCK_ERROR_SIZE];
@@ -93,9 +89,7 @@ static void split(void) {
     struct tools_waiter *waiter = tools_wait(lock, "c", PATIENCE_MS, NULL);
     CHECK(move_keys(&move));
     redis_cluster_end_move(&cluster, move.tag, move.to);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    CHECK(waiter->grant.fence > first.fence);
-    tools_release(lock, &waiter->grant);
+    CHECK(tools_serve(waiter) > first.fence);
 }
 
 /* Whatever a key looks like, all that the store has of its lock is in one slot, and a waiter is woken by it.
@@ -120,35 +114,20 @@ static void odd_keys(void) {
     }
 }
 
-static _Atomic int told;
-
-static void on_lost(void *ctx, const struct lock_grant *grant) {
-    (void)ctx;
-    (void)grant;
-    told++;
-}
-
-static bool is_told(void *arg) {
-    (void)arg;
-    return told > 0;
-}
-
 /* A call goes to another server than before, so all that is held is verified at once: what is gone is told
  * long before a third of the time to live has passed. */
 static void verified(void) {
-    const struct lock_config config = {.on_lost = on_lost};
     redis_cluster_flush(&cluster);
-    told = 0;
-    struct lock *lock = tools_open(&config, harness_format("%s&ttl=600000", url));
+    struct lock *lock = tools_open_told(harness_format("%s&ttl=600000", url));
     struct lock_grant moved = tools_acquire(lock, "d"), gone = tools_acquire(lock, "e");
     redis_command(holder_of("e"), "DEL", "lock:{e}", NULL);
     struct move move = begin_move("d");
     CHECK(move_keys(&move));
     redis_cluster_end_move(&cluster, move.tag, move.to);
     tools_check_status(lock_extend(lock, &moved), LOCK_OK);
-    CHECK(harness_wait(is_told, NULL, PATIENCE_MS));
+    tools_wait_told(1);
     CHECK_INT(lock_remaining_ns(lock, &gone), 0);
-    CHECK_INT(told, 1);
+    CHECK_INT(told.times, 1);
     tools_release(lock, &moved);
 }
 
@@ -194,30 +173,17 @@ static void forgotten(void) {
     struct tools_waiter *waiter = tools_wait(locks[1], "a", PATIENCE_MS, NULL);
     tools_wait_for_queue(&pair.server[0], "a", 1); /* by then it is subscribed */
     tools_release(locks[0], &first);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(locks[1], &waiter->grant);
+    tools_serve(waiter);
     CHECK(count_clients() > 2);
     CHECK_STR(redis_command(&pair.server[1], "CLUSTER", "FAILOVER", NULL), "OK");
     CHECK(harness_wait(is_master, &pair.server[1], PATIENCE_MS));
     CHECK(harness_wait(has_no_clients, locks, PATIENCE_MS));
 }
 
-struct releasing {
-    struct lock *lock;
-    struct lock_grant grant;
-    enum lock_status status;
-};
-
 static void *release(void *arg) {
-    struct releasing *releasing = arg;
+    struct tools_waiter *releasing = arg;
     releasing->status = lock_release(releasing->lock, &releasing->grant);
     return NULL;
-}
-
-static uint64_t count_requests(const struct lock *lock) {
-    struct lock_metrics metrics;
-    lock_read_metrics(lock, &metrics);
-    return metrics.requests;
 }
 
 /* The reply to a release is lost, and its repetition goes to a server that was promoted and never had the
@@ -226,62 +192,32 @@ static void released_at_another(void) {
     redis_cluster_start(&pair, 1, 1);
     const struct redis_server *replica = &pair.server[1];
     struct redis_server *master = &pair.server[0];
-    struct releasing releasing = {
+    struct tools_waiter releasing = {
         .lock = tools_open(NULL, harness_format("redis-cluster://127.0.0.1:%d?ttl=60000", replica->port))};
     CHECK_STR(redis_command(master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
     redis_command(master, "CLIENT", "KILL", "TYPE", "replica", NULL);
     releasing.grant = tools_acquire(releasing.lock, "a");
     harness_pause_ms(1100); /* until the map of slots may be read again */
-    uint64_t before = count_requests(releasing.lock);
-    pthread_t thread;
+    uint64_t before = tools_metrics(releasing.lock).requests;
     redis_pause(master);
-    CHECK_INT(pthread_create(&thread, NULL, release, &releasing), 0);
-    while (count_requests(releasing.lock) == before)
+    CHECK_INT(pthread_create(&releasing.thread, NULL, release, &releasing), 0);
+    while (tools_metrics(releasing.lock).requests == before)
         harness_pause_ms(1);
     CHECK_STR(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     redis_kill(master);
-    pthread_join(thread, NULL);
-    tools_check_status(releasing.status, LOCK_UNKNOWN);
-}
-
-/* All servers hang, and so nobody tells the map. A second is promised, and the machine may be loaded: one
- * call may be slow. */
-static void hangs(void) {
-    enum { TRIES = 3, MOST_MS = 1100 };
-    redis_cluster_start(&pair, 1, 0);
-    struct lock *lock = tools_open(NULL, redis_cluster_url(&pair));
-    int slow = 0;
-    for (int i = 0; i < TRIES; i++) {
-        struct lock_grant grant = tools_acquire(lock, "a");
-        tools_check_status(lock_release(lock, &grant), LOCK_OK);
-        harness_pause_ms(1100); /* until the map of slots may be read again */
-        redis_pause(&pair.server[0]);
-        int64_t since_ms = harness_now_ms();
-        enum lock_status status = lock_try(lock, "a", &grant);
-        int64_t took_ms = harness_now_ms() - since_ms;
-        redis_resume(&pair.server[0]);
-        CHECK(status == LOCK_UNKNOWN || status == LOCK_UNAVAILABLE);
-        if (took_ms > MOST_MS && ++slow > 1)
-            FAIL("lock_try() took %d ms, and not for the first time", (int)took_ms);
-    }
+    tools_check_status(tools_join(&releasing), LOCK_UNKNOWN);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    if (*harness_dir())
-        redis_cluster_start(&cluster, 2, 0);
-    static const char *const variants[] = {"owner", "watchdog"};
-    for (int i = 0; i < 2; i++) {
-        if (*harness_dir())
-            url = harness_format("%s?variant=%s", redis_cluster_url(&cluster), variants[i]);
-        harness_run(harness_format("%s: held while its slot moves", variants[i]), held);
-        harness_run(harness_format("%s: waited for while its slot moves", variants[i]), waited_for);
-        harness_run(harness_format("%s: its keys are split", variants[i]), split);
-        harness_run(harness_format("%s: all is verified after a move", variants[i]), verified);
-        harness_run(harness_format("%s: keys of braces", variants[i]), odd_keys);
-    }
+    redis_cluster_start(&cluster, 2, 0);
+    url = harness_format("%s?variant=owner", redis_cluster_url(&cluster));
+    harness_run("held while its slot moves", held);
+    harness_run("waited for while its slot moves", waited_for);
+    harness_run("its keys are split", split);
+    harness_run("all is verified after a move", verified);
+    harness_run("keys of braces", odd_keys);
     harness_run("a server that has left", forgotten);
-    harness_run("a cluster that hangs", hangs);
     harness_run("released at another server", released_at_another);
     return harness_finish();
 }

@@ -1,71 +1,16 @@
 /* Redlock on real servers: what a quorum decides, nodes that are down, and what is documented to go wrong. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock/test/nodes.h"
 
 /* A call waits for a second then. */
 enum { TTL_MS = 20000 };
 
-static const char *const absent = "(nil)";
-
-/* ---- the URL ---- */
-
-static void refuse(const char *address, const char *words) {
-    char error[LOCK_ERROR_SIZE] = "";
-    struct lock *lock = NULL;
-    tools_check_status(lock_open(harness_format("redlock:%s", address), NULL, &lock, error, sizeof error),
-                       LOCK_CONFIG);
-    CHECK_HAS(error, words);
-    CHECK(!strstr(error, "sesame"));
-}
-
-static void urls(void) {
-    refuse("", "has no address; want redlock://HOST");
-    refuse("//", "has no address");
-    refuse("//?ttl=100", "has no address");
-    refuse("//,", "node 1 is empty");
-    refuse("//a,", "node 2 is empty");
-    refuse("//a,,b", "node 2 is empty");
-    refuse("//,a", "node 1 is empty");
-    refuse("//a,b:0", "node 2: the host has a port that is not a number from 1 to 65535; want");
-    refuse("//a,b:http,c", "node 2: the host has a port");
-    refuse("//a,b/x", "node 2: the database after the / is not a number");
-    refuse("//a,sesame@b", "node 2: user or password is wrong; want");
-    refuse("//a,:sesame,sesame@b", "node 2: the host is empty");
-    refuse("//a,b c", "node 2: the host has a character that no host has");
-    refuse("//a,b#frag", "node 2: a ? or #");
-    refuse("//a,b\n", "a control character");
-    refuse("//a,b?ttl=500&ttl=500", "an option is there twice");
-    refuse("//a,b,A", "nodes 1 and 3 are the same");
-    refuse("//a:6379,a", "nodes 1 and 2 are the same");
-    refuse("//:sesame@a/1,me:sesame@a/2", "nodes 1 and 2 are the same");
-    refuse("//a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", "too many nodes");
-    refuse("//:sesame@a,b?variant=other", "no such lock");
-    char error[LOCK_ERROR_SIZE];
-    struct lock *lock = NULL;
-    tools_check_status(lock_open("redlock://h0,h1,h2,h3,h4,h5,h6,h7,h8,h9,h10,h11,h12,h13,:1", NULL, &lock,
-                                 error, sizeof error),
-                       LOCK_CONFIG);
-    tools_check_status(
-        lock_open("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5,127.0.0.1:6,"
-                  "127.0.0.1:7,127.0.0.1:8,127.0.0.1:9,127.0.0.1:10,127.0.0.1:11,127.0.0.1:12,"
-                  "127.0.0.1:13,127.0.0.1:14,127.0.0.1:15",
-                  NULL, &lock, error, sizeof error),
-        LOCK_OK);
-    tools_check_status(nodes_try(lock, "a"), LOCK_UNAVAILABLE);
-    lock_close(lock);
-}
-
 static void passwords(void) {
-    struct nodes nodes;
     char error[LOCK_ERROR_SIZE] = "";
     struct lock *lock;
-    nodes_start(&nodes, 3, false);
+    nodes_start(3, false);
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "CONFIG", "SET", "requirepass", "open,sesame", NULL);
     for (int wrong = 0; wrong < 3; wrong++) { /* of so many nodes the password is wrong */
@@ -78,7 +23,6 @@ static void passwords(void) {
         tools_check_status(nodes_try(lock, harness_format("key%d", wrong)),
                            wrong > 1 ? LOCK_UNAVAILABLE : LOCK_OK);
         CHECK_STR(error, "");
-        lock_close(lock);
     }
 }
 
@@ -86,9 +30,7 @@ static void passwords(void) {
 
 /* The time that it took to ask is not the holder's. */
 static void what_it_can(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, true);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock *lock = nodes_begin(TTL_MS, true);
     CHECK_INT(lock_caps(lock), LOCK_CAN_EXTEND | LOCK_IS_SHARED | LOCK_IS_SAFE);
     for (int i = 0; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 300, "EVAL");
@@ -102,14 +44,12 @@ static void what_it_can(void) {
     CHECK(grant.deadline_ns >= before_ns + valid_ns);
     CHECK(grant.deadline_ns < before_ns + valid_ns + 300000000);
     tools_release(lock, &grant);
-    lock_close(lock);
 }
 
 /* Of `count` nodes `down` are down; a quorum is left. */
 static void work_with(int count, int down) {
-    struct nodes nodes;
-    nodes_start(&nodes, count, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL), *other = nodes_open(&nodes, TTL_MS, NULL);
+    nodes_start(count, false);
+    struct lock *lock = nodes_open(TTL_MS), *other = nodes_open(TTL_MS);
     for (int i = 0; i < down; i++)
         redis_kill(&nodes.redis[i]);
     for (int round = 0; round < 3; round++) {
@@ -125,10 +65,8 @@ static void work_with(int count, int down) {
         tools_check_status(nodes_try(lock, "a"), LOCK_BUSY);
         tools_release(other, &next);
     }
-    lock_close(lock);
-    lock_close(other);
     for (int i = down; i < count; i++)
-        CHECK_STR(nodes_value(&nodes, i, "a"), absent);
+        nodes_wait_gone(i, "a", 0);
 }
 
 static void minority_down(void) {
@@ -140,39 +78,32 @@ static void minority_down(void) {
 /* The votes of the live nodes are released, though no thread waits for it. */
 static void majority_down(void) {
     for (int count = 2; count <= 5; count++) {
-        struct nodes nodes;
         struct lock_grant grant;
-        nodes_start(&nodes, count, false);
-        struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+        nodes_start(count, false);
+        struct lock *lock = nodes_open(TTL_MS);
         int down = (count + 1) / 2;
         for (int i = 0; i < down; i++)
             redis_kill(&nodes.redis[i]);
         tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
         for (int i = down; i < count; i++)
-            nodes_wait_gone(&nodes, i, "a", 2);
+            nodes_wait_gone(i, "a", 2);
         tools_check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 100000000, NULL, &grant),
                            LOCK_UNAVAILABLE);
         for (int i = down; i < count; i++)
-            nodes_wait_gone(&nodes, i, "a", 4);
+            nodes_wait_gone(i, "a", 4);
         redis_restart(&nodes.redis[0]);
-        grant = tools_acquire(lock, "a");
-        tools_release(lock, &grant);
-        lock_close(lock);
+        tools_use(lock, "a");
     }
 }
 
 /* Also a node that answers, but with errors, is down. */
 static void errors(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock *lock = nodes_begin(TTL_MS, false);
     redis_command(&nodes.redis[0], "RPUSH", "lock:{a}", "x", NULL);
-    struct lock_grant grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
+    tools_use(lock, "a");
     redis_command(&nodes.redis[1], "RPUSH", "lock:{a}", "x", NULL);
     tools_check_status(nodes_try(lock, "a"), LOCK_UNAVAILABLE);
-    nodes_wait_gone(&nodes, 2, "a", 4);
-    lock_close(lock);
+    nodes_wait_gone(2, "a", 4);
 }
 
 static uint64_t always_long(void *ctx) {
@@ -182,57 +113,43 @@ static uint64_t always_long(void *ctx) {
 
 /* Two NO decide it; the vote of the third is released. Asked again after 1 to 9 ms. */
 static void held_by_others(void) {
-    struct nodes nodes;
     struct lock_grant grant;
     struct lock_config config = {.random = always_long};
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, &config);
+    nodes_start(3, false);
+    struct lock *lock = tools_open(&config, nodes_url(TTL_MS));
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "SET", "lock:{a}", "another", NULL);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
-    nodes_wait_gone(&nodes, 0, "a", 2);
+    nodes_wait_gone(0, "a", 2);
     tools_check_status(lock_acquire(lock, "a", lock_now_ns(lock) + 50000000, NULL, &grant), LOCK_TIMEOUT);
-    nodes_wait_gone(&nodes, 0, "a", 4);
+    nodes_wait_gone(0, "a", 4);
     for (int i = 1; i < 3; i++) {
-        CHECK_STR(nodes_value(&nodes, i, "a"), "another");
-        CHECK(nodes_scripts(&nodes, i) <= 1 + 50 / 9 + 3); /* with one at the end, and the release */
+        CHECK_STR(nodes_value(i, "a"), "another");
+        CHECK(nodes_scripts(i) <= 1 + 50 / 9 + 3); /* with one at the end, and the release */
     }
     /* Another owner has one vote, and one node is down: busy, since that owner may release its vote. */
     redis_command(&nodes.redis[2], "DEL", "lock:{a}", NULL);
     redis_kill(&nodes.redis[0]);
     tools_check_status(lock_try(lock, "a", &grant), LOCK_BUSY);
-    nodes_wait_gone(&nodes, 2, "a", 0);
+    nodes_wait_gone(2, "a", 0);
     redis_command(&nodes.redis[1], "DEL", "lock:{a}", NULL);
-    grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
-    lock_close(lock);
+    tools_use(lock, "a");
 }
 
 /* ---- while it is held ---- */
 
-struct extension {
-    struct lock *lock;
-    struct lock_grant *grant;
-    enum lock_status status;
-};
-
-static bool answers(void *arg) {
-    struct extension *extension = arg;
-    extension->status = lock_extend(extension->lock, extension->grant);
-    return extension->status != LOCK_UNAVAILABLE;
-}
-
 /* Once a node that is back is seen to be. */
 static enum lock_status extend_at_last(struct lock *lock, struct lock_grant *grant) {
-    struct extension extension = {lock, grant, LOCK_UNAVAILABLE};
-    CHECK(harness_wait(answers, &extension, TTL_MS / 2));
-    return extension.status;
+    enum lock_status status;
+    int64_t until_ns = tools_in_ms(lock, TTL_MS / 2);
+    do
+        status = lock_extend(lock, grant);
+    while (status == LOCK_UNAVAILABLE && lock_now_ns(lock) < until_ns);
+    return status;
 }
 
 static void extend(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock *lock = nodes_begin(TTL_MS, false);
     struct lock_grant grant = tools_acquire(lock, "a");
     redis_kill(&nodes.redis[0]);
     for (int i = 1; i < 3; i++)
@@ -256,64 +173,38 @@ static void extend(void) {
     redis_command(&nodes.redis[0], "SET", "lock:{a}", "another", NULL);
     tools_check_status(extend_at_last(lock, &grant), LOCK_LOST);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
-    lock_close(lock);
 }
 
-static atomic_int losses;
-
-static void count_loss(void *ctx, const struct lock_grant *grant) {
-    *(struct lock_grant *)ctx = *grant;
-    losses++;
-}
-
-static bool is_lost(void *arg) {
-    (void)arg;
-    return losses > 0;
-}
-
-struct votes {
-    const struct nodes *nodes;
-    const struct lock_grant *grant;
-};
-
-static bool all_voted(void *arg) {
-    const struct votes *votes = arg;
-    int count = 0;
-    for (int i = 0; i < votes->nodes->count; i++)
-        count += nodes_has(votes->nodes, i, votes->grant);
-    return count == votes->nodes->count;
+static bool all_voted(void *grant) {
+    return nodes_has(0, grant) && nodes_has(1, grant) && nodes_has(2, grant);
 }
 
 static void lost(void) {
-    struct nodes nodes;
-    struct lock_grant seen;
-    struct lock_config config = {.on_lost = count_loss, .ctx = &seen};
-    losses = 0;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, 6000, &config);
+    const struct lock_config config = {.on_lost = tools_on_lost};
+    told.times = 0;
+    nodes_start(3, false);
+    struct lock *lock = tools_open(&config, nodes_url(3000));
     struct lock_grant grant = tools_acquire(lock, "a"), kept = tools_acquire(lock, "b");
     /* A quorum was enough for it: the last vote may still be on its way. */
-    CHECK(harness_wait(all_voted, &(struct votes){&nodes, &grant}, PATIENCE_MS));
-    CHECK(harness_wait(all_voted, &(struct votes){&nodes, &kept}, PATIENCE_MS));
+    CHECK(harness_wait(all_voted, &grant, PATIENCE_MS));
+    CHECK(harness_wait(all_voted, &kept, PATIENCE_MS));
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "DEL", i < 2 ? "lock:{a}" : "lock:{b}", NULL);
-    CHECK(harness_wait(is_lost, NULL, 6000));
+    tools_wait_told(1);
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
-    CHECK_STR(seen.owner, grant.owner);
+    CHECK_STR(told.grant.owner, grant.owner);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     CHECK(lock_remaining_ns(lock, &kept) > 0);
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     tools_release(lock, &kept);
-    CHECK_INT(losses, 1);
-    lock_close(lock);
+    CHECK_INT(told.times, 1);
 }
 
 /* The flaw that is documented: a node that has forgotten its vote gives it again. One that has written it
  * down does not. */
 static void forgetful_node(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, false);
-    struct lock *first = nodes_open(&nodes, TTL_MS, NULL), *second = nodes_open(&nodes, TTL_MS, NULL);
+    nodes_start(3, false);
+    struct lock *first = nodes_open(TTL_MS), *second = nodes_open(TTL_MS);
     redis_kill(&nodes.redis[2]);
     struct lock_grant one = tools_acquire(first, "a"), two;
     redis_kill(&nodes.redis[1]);
@@ -329,11 +220,9 @@ static void forgetful_node(void) {
     /* A verification notices it, and a release leaves the other owner's votes alone. */
     tools_check_status(extend_at_last(first, &one), LOCK_LOST);
     tools_check_status(lock_release(first, &one), LOCK_NOT_OWNER);
-    CHECK(nodes_has(&nodes, 1, &two));
-    CHECK(nodes_has(&nodes, 2, &two));
+    CHECK(nodes_has(1, &two));
+    CHECK(nodes_has(2, &two));
     tools_release(second, &two);
-    lock_close(first);
-    lock_close(second);
 }
 
 /* ---- two owners that split the votes ---- */
@@ -362,16 +251,15 @@ static void *contend(void *arg) {
 /* With two nodes the quorum is both: if each owner has one vote, nobody has the lock. */
 static void split_votes(int node_count) {
     enum { CONTENDERS = 3, ROUNDS = 80 };
-    struct nodes nodes;
     struct contender contenders[CONTENDERS];
-    nodes_start(&nodes, node_count, false);
+    nodes_start(node_count, false);
     inside = rounds_done = 0;
     for (int i = 0; i < CONTENDERS; i++) {
         struct redis_server first = nodes.redis[0]; /* each asks in another order */
         for (int k = 1; k < node_count; k++)
             nodes.redis[k - 1] = nodes.redis[k];
         nodes.redis[node_count - 1] = first;
-        contenders[i] = (struct contender){.lock = nodes_open(&nodes, TTL_MS, NULL), .rounds = ROUNDS};
+        contenders[i] = (struct contender){.lock = nodes_open(TTL_MS), .rounds = ROUNDS};
     }
     for (int i = 0; i < CONTENDERS; i++)
         CHECK_INT(pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]), 0);
@@ -379,12 +267,8 @@ static void split_votes(int node_count) {
         pthread_join(contenders[i].thread, NULL);
     CHECK(!harness_failed());
     CHECK_INT(rounds_done, CONTENDERS * ROUNDS);
-    for (int i = 0; i < CONTENDERS; i++)
-        lock_close(contenders[i].lock);
-    for (int i = 0; i < node_count; i++) {
-        CHECK_STR(nodes_value(&nodes, i, "a"), absent);
-        CHECK_INT(nodes_expired(&nodes, i), 0);
-    }
+    for (int i = 0; i < node_count; i++)
+        nodes_wait_gone(i, "a", 0);
 }
 
 static void contention(void) {
@@ -395,7 +279,6 @@ static void contention(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("URLs", urls);
     harness_run("passwords", passwords);
     harness_run("what it can", what_it_can);
     harness_run("a minority is down", minority_down);

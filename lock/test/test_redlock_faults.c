@@ -1,8 +1,5 @@
 /* Redlock and nodes that are slow, that hang, and whose replies are lost. */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/redlock/node.h"
@@ -17,12 +14,10 @@ static const char *const absent = "(nil)";
 /* The first nodes hang. The others have been asked all the same, and in the end nothing is left on those that
  * hung: what took it back came after it. `linked`: they hang after the connection was made. */
 static void hanging(int count, int hang, bool linked) {
-    struct nodes nodes;
-    nodes_start(&nodes, count, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    nodes_start(count, false);
+    struct lock *lock = nodes_open(TTL_MS);
     if (linked) {
-        struct lock_grant first = tools_acquire(lock, "first");
-        tools_release(lock, &first);
+        tools_use(lock, "first");
     }
     for (int i = 0; i < count; i++) {
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
@@ -31,18 +26,17 @@ static void hanging(int count, int hang, bool linked) {
     }
     struct lock_grant grant = tools_acquire(lock, "a");
     for (int i = hang; i < count; i++)
-        CHECK(nodes_has(&nodes, i, &grant));
+        CHECK(nodes_has(i, &grant));
     tools_check_status(lock_extend(lock, &grant), LOCK_OK);
     tools_release(lock, &grant);
     for (int i = hang; i < count; i++)
-        CHECK_STR(nodes_value(&nodes, i, "a"), absent);
+        CHECK_STR(nodes_value(i, "a"), absent);
     struct lock_grant next = tools_acquire(lock, "a");
     for (int i = 0; i < hang; i++)
         redis_resume(&nodes.redis[i]);
     tools_release(lock, &next);
     for (int i = 0; i < hang; i++)
-        nodes_wait_gone(&nodes, i, "a", linked ? 3 : 1);
-    lock_close(lock);
+        nodes_wait_gone(i, "a", linked ? 3 : 1);
 }
 
 static void node_hangs(void) {
@@ -54,133 +48,63 @@ static void node_hangs(void) {
 /* It hangs for so long that the connection is given up with the question in it, and what takes it back comes
  * over another. */
 static void node_hangs_long(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant first = tools_acquire(lock, "first");
-    tools_release(lock, &first);
+    struct lock *lock = nodes_begin(TTL_MS, false);
+    tools_use(lock, "first");
     for (int i = 0; i < 3; i++)
         redis_command(&nodes.redis[i], "CONFIG", "RESETSTAT", NULL);
     redis_pause(&nodes.redis[2]);
-    struct lock_grant grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
+    tools_use(lock, "a");
     harness_pause_ms(2300);
     redis_resume(&nodes.redis[2]);
-    nodes_wait_gone(&nodes, 2, "a", 2);
-    lock_close(lock);
+    nodes_wait_gone(2, "a", 2);
 }
 
 /* Two nodes have carried it out and answer too late: not had, and nothing is left. */
 static void slow_majority(void) {
-    struct nodes nodes;
     struct lock_grant grant;
-    nodes_start(&nodes, 3, true);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock *lock = nodes_begin(TTL_MS, true);
     for (int i = 1; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_DELAY, 1800, "EVAL");
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
-    nodes_wait_gone(&nodes, 0, "a", 2);
+    nodes_wait_gone(0, "a", 2);
     for (int i = 1; i < 3; i++)
-        CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
+        CHECK(strcmp(nodes_value(i, "a"), absent) != 0);
     for (int i = 1; i < 3; i++) {
-        nodes_wait_gone(&nodes, i, "a", 2);
+        nodes_wait_gone(i, "a", 2);
         proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
     }
-    grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
-    lock_close(lock);
+    tools_use(lock, "a");
 }
 
 /* lock_close() waits until the releases are sent. */
 static void closed_at_once(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, true);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    char error[LOCK_ERROR_SIZE];
+    struct lock *lock;
+    nodes_start(3, true);
+    tools_check_status(lock_open(nodes_url(TTL_MS), NULL, &lock, error, sizeof error), LOCK_OK);
     proxy_set(nodes.proxy[0], PROXY_DELAY, 300, "EVAL");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
+    tools_use(lock, "a");
     lock_close(lock);
-    CHECK_STR(nodes_value(&nodes, 0, "a"), absent);
-    CHECK_INT(nodes_scripts(&nodes, 0), 2);
-}
-
-/* The reply to the question is lost: it is asked again, and finds what the first was given. The same for what
- * takes it back. */
-static void lost_replies(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, true);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    for (int lost = 0; lost <= 3; lost++) { /* by so many nodes */
-        for (int i = 0; i < lost; i++)
-            proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        struct lock_grant grant = tools_acquire(lock, "a");
-        for (int i = 0; i < lost; i++)
-            proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
-        for (int i = 0; i < lost; i++)
-            proxy_set(nodes.proxy[i], PROXY_CUT, lost % 2, "EVAL");
-        tools_release(lock, &grant);
-        for (int i = 0; i < 3; i++) {
-            nodes_wait_gone(&nodes, i, "a", 0);
-            CHECK_STR(nodes_value(&nodes, i, "a"), absent);
-        }
-    }
-    /* A node that is slow may lose the replies to two questions at once, but not all of a quorum: with two
-     * nodes of three each question met at least one, with all three at least two; three questions each. */
-    CHECK(proxy_faults(nodes.proxy[0]) + proxy_faults(nodes.proxy[1]) + proxy_faults(nodes.proxy[2]) >= 9);
-    lock_close(lock);
-}
-
-/* The reply is lost and the node cannot be reached any more; once it can, its vote is released. */
-static void lost_half_way(void) {
-    struct nodes nodes;
-    struct lock_grant grant;
-    nodes_start(&nodes, 3, true);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
-    for (int i = 1; i < 3; i++)
-        proxy_set(nodes.proxy[i], PROXY_DELAY, 60000, "EVAL");
-    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
-    for (int i = 1; i < 3; i++) {
-        CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
-        proxy_set(nodes.proxy[i], PROXY_REFUSE, 0, NULL);
-    }
-    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
-    for (int i = 1; i < 3; i++) {
-        CHECK(strcmp(nodes_value(&nodes, i, "a"), absent) != 0);
-        proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
-        nodes_wait_gone(&nodes, i, "a", 2);
-    }
-    lock_close(lock);
-}
-
-static void *take_at_last(void *arg) {
-    static struct lock_grant grant;
-    grant = tools_acquire(arg, "a");
-    return &grant;
+    CHECK_STR(nodes_value(0, "a"), absent);
+    CHECK_INT(nodes_scripts(0), 2);
 }
 
 /* What takes an earlier round of the same owner back can come late, from a connection that was given up: it
  * does not touch the later round's votes. */
 static void earlier_round(void) {
-    struct nodes nodes;
-    pthread_t thread;
-    void *result;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, NULL);
+    struct lock *lock = nodes_begin(TTL_MS, false);
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "SET", "lock:{a}", "another", NULL);
-    CHECK_INT(pthread_create(&thread, NULL, take_at_last, lock), 0);
-    nodes_wait_gone(&nodes, 0, "a", 2);
+    struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
+    nodes_wait_gone(0, "a", 2);
     for (int i = 1; i < 3; i++)
         redis_command(&nodes.redis[i], "DEL", "lock:{a}", NULL);
-    pthread_join(thread, &result);
-    struct lock_grant *grant = result;
-    const char *round = harness_format("%s:%015x", grant->owner, 0);
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    const char *round = harness_format("%s:%015x", waiter->grant.owner, 0);
     for (int i = 0; i < 3; i++)
         CHECK_INT(redis_integer(&nodes.redis[i], "EVAL", redlock_release_lua, "1", "lock:{a}", round, NULL),
                   0);
-    tools_release(lock, grant);
-    lock_close(lock);
+    tools_release(lock, &waiter->grant);
 }
 
 /* ---- time ---- */
@@ -202,29 +126,13 @@ static void sleep_too_long(void *ctx, const char *point, const char *key) {
 
 /* All votes, but no time left: not granted, and released. */
 static void too_late(void) {
-    struct nodes nodes;
     struct lock_grant grant;
     struct lock_config config = {.now_ns = turned_clock, .at_point = sleep_too_long};
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, TTL_MS, &config);
+    nodes_start(3, false);
+    struct lock *lock = tools_open(&config, nodes_url(TTL_MS));
     tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
     for (int i = 0; i < 3; i++)
-        nodes_wait_gone(&nodes, i, "a", 2);
-    lock_close(lock);
-}
-
-/* A holder that is gone holds as long as it had it, and no longer. */
-static void forgotten(void) {
-    struct nodes nodes;
-    nodes_start(&nodes, 3, false);
-    struct lock *lock = nodes_open(&nodes, 1500, NULL), *other = nodes_open(&nodes, TTL_MS, NULL);
-    struct lock_grant grant = tools_acquire(lock, "a"), next;
-    lock_close(lock);
-    tools_check_status(lock_try(other, "a", &next), LOCK_BUSY);
-    next = tools_acquire(other, "a");
-    CHECK(lock_now_ns(other) >= grant.deadline_ns);
-    tools_release(other, &next);
-    lock_close(other);
+        nodes_wait_gone(i, "a", 2);
 }
 
 /* ---- one node ---- */
@@ -253,10 +161,9 @@ static bool answers(void *node) {
  * insist. */
 static void bounded(void) {
     enum { MANY = 10000, SOME = 10 };
-    struct nodes nodes;
     struct redis_target target;
     char error[200];
-    nodes_start(&nodes, 1, false);
+    nodes_start(1, false);
     CHECK(redis_target_parse(&target, harness_format("redis://127.0.0.1:%d", nodes.redis[0].port), error,
                              sizeof error));
     struct redlock_node *node = redlock_node_open(&target, 20000, NULL);
@@ -281,7 +188,7 @@ static void bounded(void) {
     CHECK(harness_wait(answers, node, 20000));
     redlock_node_close(node);
     int posted = 2 * MANY - down[0] - down[1];
-    CHECK(nodes_scripts(&nodes, 0) > SOME && nodes_scripts(&nodes, 0) < posted);
+    CHECK(nodes_scripts(0) > SOME && nodes_scripts(0) < posted);
 }
 
 /* ---- all of it ---- */
@@ -314,17 +221,9 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static bool all_can(void *arg) {
-    struct lock_grant grant;
-    if (lock_try(arg, "a", &grant) != LOCK_OK)
-        return false;
-    lock_release(arg, &grant);
-    return true;
-}
-
-static void hurt(struct nodes *nodes, uint64_t *random) {
-    int victim = (int)(harness_random(random) % (uint64_t)nodes->count);
-    struct redis_server *redis = &nodes->redis[victim];
+static void hurt(uint64_t *random) {
+    int victim = (int)(harness_random(random) % (uint64_t)nodes.count);
+    struct redis_server *redis = &nodes.redis[victim];
     switch (harness_random(random) % 4) {
     case 0:
         redis_kill(redis);
@@ -336,29 +235,28 @@ static void hurt(struct nodes *nodes, uint64_t *random) {
         harness_pause_ms((int)(harness_random(random) % 600));
         redis_resume(redis);
         break;
-    case 2: proxy_set(nodes->proxy[victim], PROXY_DELAY, (int)(harness_random(random) % 30), NULL); break;
-    default: proxy_set(nodes->proxy[victim], PROXY_CUT, (int)(harness_random(random) % 10), NULL);
+    case 2: proxy_set(nodes.proxy[victim], PROXY_DELAY, (int)(harness_random(random) % 30), NULL); break;
+    default: proxy_set(nodes.proxy[victim], PROXY_CUT, (int)(harness_random(random) % 10), NULL);
     }
 }
 
 /* Three processes, as far as the nodes can tell; the nodes keep what they know. */
 static void crowd_under_faults(void) {
     enum { LOCKS = 3, FAULTS = 25 };
-    struct nodes nodes;
     struct lock *locks[LOCKS];
     struct worker workers[WORKERS];
     _Atomic bool stop = false;
     uint64_t random = harness_seed();
-    nodes_start(&nodes, 3, true);
+    nodes_start(3, true);
     inside = 0;
     for (int i = 0; i < LOCKS; i++)
-        locks[i] = nodes_open(&nodes, 3000, NULL);
+        locks[i] = nodes_open(3000);
     for (int i = 0; i < WORKERS; i++) {
         workers[i] = (struct worker){.lock = locks[i % LOCKS], .stop = &stop};
         CHECK_INT(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < FAULTS; i++) {
-        hurt(&nodes, &random);
+        hurt(&random);
         harness_pause_ms((int)(harness_random(&random) % 100));
     }
     stop = true;
@@ -371,9 +269,7 @@ static void crowd_under_faults(void) {
     CHECK(had > 50);
     for (int i = 0; i < 3; i++)
         proxy_set(nodes.proxy[i], PROXY_PASS, 0, NULL);
-    CHECK(harness_wait(all_can, locks[0], 10000));
-    for (int i = 0; i < LOCKS; i++)
-        lock_close(locks[i]);
+    tools_use_at_last(locks[0], "a");
 }
 
 int main(int argc, char **argv) {
@@ -382,11 +278,8 @@ int main(int argc, char **argv) {
     harness_run("a node hangs for long", node_hangs_long);
     harness_run("a majority is slow", slow_majority);
     harness_run("closed at once", closed_at_once);
-    harness_run("lost replies", lost_replies);
-    harness_run("lost half-way", lost_half_way);
     harness_run("an earlier round", earlier_round);
     harness_run("votes that come too late", too_late);
-    harness_run("forgotten", forgotten);
     harness_run("what stands before a node is bounded", bounded);
     harness_run("a crowd under faults", crowd_under_faults);
     return harness_finish();

@@ -1,8 +1,6 @@
 /* zookeeper: what is in the store, and what is left there. Two handles are two processes to the store. */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,14 +27,6 @@ static struct lock *open_lock(const char *options) {
 
 /* ---- what is there ---- */
 
-static int count_nodes(const char *path) {
-    return tools_count_nodes(&server, path);
-}
-
-static void wait_for_nodes(const char *path, int count) {
-    tools_wait_for_nodes(&server, path, count);
-}
-
 static bool watches(void *arg) {
     const char *text = zookeeper_ask(&server, "wchs");
     return strstr(text, arg) != NULL;
@@ -50,74 +40,24 @@ static void wait_for_watches(const char *text) {
 
 /* ---- names ---- */
 
+/* Below a path. The longest path of all: of the longest chroot, a key of which each character takes three,
+ * and a node in it. */
 static void names(void) {
-    struct lock *lock = open_lock("");
-    struct lock_grant grant = tools_acquire(lock, "plain");
-    CHECK_STR(zookeeper_list(&server, "/lock/plain"), harness_format("%s-0000000000", grant.owner));
-    tools_release(lock, &grant);
-    CHECK_INT(count_nodes("/lock/plain"), 0);
-}
-
-/* All of them at the same time: no two keys have the same node. */
-static void odd_keys(void) {
-    char longest[LOCK_KEY_MAX + 1], visible['~' - '!' + 2];
-    memset(longest, '/', LOCK_KEY_MAX);
-    longest[LOCK_KEY_MAX] = '\0';
-    for (int c = '!'; c <= '~'; c++)
-        visible[c - '!'] = (char)c;
-    visible['~' - '!' + 1] = '\0';
-    const char *const keys[] = {"/",     ".",         "..",    "...",   "a/b", "a",    "a/",
-                                "/a",    "%2F",       "%252F", "%",     "%%",  "a//b", "a.b",
-                                "../..", "zookeeper", "%2E",   longest, "-",   visible};
-    enum { KEYS = sizeof keys / sizeof *keys };
-    struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant grants[KEYS];
-    for (int i = 0; i < KEYS; i++)
-        grants[i] = tools_acquire(lock, keys[i]);
-    for (int i = 0; i < KEYS; i++)
-        tools_check_held(other, keys[i]);
-    for (int i = 0; i < KEYS; i++) {
-        tools_release(lock, &grants[i]);
-        tools_check_free(other, keys[i]);
-    }
-    CHECK_INT(count_nodes("/lock/a"), 0);
-}
-
-static void chroot(void) {
-    struct lock *lock = open_lock("/some/where"), *same = open_lock("/some/where"), *none = open_lock("/");
-    struct lock_grant grant = tools_acquire(lock, "c");
-    CHECK_STR(zookeeper_list(&server, "/some/where/lock/c"), harness_format("%s-0000000000", grant.owner));
-    tools_check_held(same, "c");
-    tools_check_free(none, "c");
-    tools_release(lock, &grant);
-}
-
-static void refuse(const char *address, const char *words) {
-    char error[LOCK_ERROR_SIZE] = "";
-    struct lock *lock = NULL;
-    tools_check_status(lock_open(harness_format("zookeeper:%s", address), NULL, &lock, error, sizeof error),
-                       LOCK_CONFIG);
-    CHECK_HAS(error, words);
-    CHECK(!strstr(error, "secret"));
-}
-
-/* The longest path of all: of the longest chroot, a key of which each character takes three, and nodes in it.
- */
-static void longest_names(void) {
-    const char *key = harness_repeat('/', LOCK_KEY_MAX), *chroot = harness_repeat('r', 257);
-    char *path = harness_format("/%s/lock/", chroot);
+    const char *chroot = harness_format("/some/%s", harness_repeat('r', 252)), *path = "";
+    struct lock *lock = open_lock(chroot), *same = open_lock(chroot), *none = open_lock("/");
+    const char *keys[] = {"c", harness_repeat('/', LOCK_KEY_MAX)};
     for (int i = 0; i < LOCK_KEY_MAX; i++)
         path = harness_format("%s%%2F", path);
-    struct lock *holder = open_lock(harness_format("/%s", chroot));
-    struct lock *other = open_lock(harness_format("/%s", chroot));
-    struct lock_grant grant = tools_acquire(holder, key);
-    struct tools_waiter *waiter = tools_wait(other, key, PATIENCE_MS, NULL);
-    wait_for_nodes(path, 2);
-    tools_check_status(lock_extend(holder, &grant), LOCK_OK);
-    tools_release(holder, &grant);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(other, &waiter->grant);
-    refuse(harness_format("//h/%sr", chroot), "the path is too long");
+    const char *const nodes[] = {"c", path};
+    for (int i = 0; i < 2; i++) {
+        struct lock_grant grant = tools_acquire(lock, keys[i]);
+        CHECK_HAS(zookeeper_list(&server, harness_format("%s/lock/%s", chroot, nodes[i])),
+                  harness_format("%s-000000000", grant.owner)); /* and the last digit of the first tries */
+        tools_check_held(same, keys[i]);
+        tools_check_free(none, keys[i]);
+        tools_check_status(lock_extend(lock, &grant), LOCK_OK);
+        tools_release(lock, &grant);
+    }
 }
 
 /* ---- memory ---- */
@@ -132,58 +72,8 @@ static void out_of_memory(void) {
     tools_check_status(lock_extend(lock, &grant), LOCK_NOMEM);
     tools_check_status(lock_release(lock, &grant), LOCK_NOMEM);
     is_out_of_memory = false;
-    wait_for_nodes("/lock/m", 0);
+    tools_wait_for_nodes(&server, "/lock/m", 0);
     tools_check_free(lock, "n");
-}
-
-static const char *servers_of(const char *address) {
-    char *servers = harness_alloc(ZOOKEEPER_SERVERS_SIZE), root[ZOOKEEPER_ROOT_SIZE];
-    char what[128] = "";
-    if (!zookeeper_address_read(address, servers, root, what, sizeof what))
-        FAIL("%s: %s", address, what);
-    return servers;
-}
-
-static void addresses(void) {
-    const char *const bad[][2] = {
-        {"", "server 1 is empty; want zookeeper://HOST[:PORT],HOST[:PORT]"},
-        {"//", "server 1 is empty"},
-        {"//,", "server 1 is empty"},
-        {"//h,", "server 2 is empty"},
-        {"//h,,g", "server 2 is empty"},
-        {"//:2181", "server 1 is empty"},
-        {"//h:", "server 1 has a port"},
-        {"//h:0", "server 1 has a port"},
-        {"//h:65536", "server 1 has a port"},
-        {"//h:4294967297", "server 1 has a port"},
-        {"//g,h:21x", "server 2 has a port"},
-        {"//me:secret@h", "server 1 has a user"},
-        {"//h g", "server 1 has a character that no host has"},
-        {"//h%20g", "server 1 has a character"},
-        {"//g,h#frag", "server 2 has a character"},
-        {"//h\n", "a control character"},
-        {"//[::1", "server 1 has no ]"},
-        {"//[::1]2181", "server 1 has a port"},
-        {"//h/a/", "the path has a level that is empty"},
-        {"//h//a", "the path has a level"},
-        {"//h/a/../b", "the path has a level"},
-        {"//h/./a", "the path has a level"},
-        {"//h/a,g/a", "it stands once, behind the last server"},
-        {"//h/a#frag", "a # or an @"},
-        {"//h/a b", "the path has a space"},
-        {"//h/1/2/3/4/5/6/7/8/9", "the path is too deep"},
-        {harness_format("//h/%s", harness_repeat('a', 300)), "the path is too long"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        refuse(bad[i][0], bad[i][1]);
-    refuse("//h?ca=/tmp/ca.pem", "does not speak TLS");
-    refuse("//h?key=secret", "does not speak TLS");
-    CHECK_STR(servers_of("h"), "h:2181");
-    CHECK_STR(servers_of("h:1,g,127.0.0.1:00020/a"), "h:1,g:2181,127.0.0.1:20");
-    CHECK_STR(servers_of("[::1],[fe80::1%lo]:7"), "::1:2181,fe80::1%lo:7");
-    /* No server need be there. */
-    struct lock *lock = tools_open(NULL, "zookeeper://127.0.0.1:1,[::1]:1/a/b?ttl=20");
-    CHECK(lock_caps(lock) & LOCK_CAN_FENCE_FAILOVER);
 }
 
 /* ---- what is left ---- */
@@ -195,26 +85,8 @@ static void containers(void) {
         tools_check_held(other, "a");
         CHECK_STR(zookeeper_list(&server, "/tidy/lock"), "a");
         tools_release(lock, &grant);
-        wait_for_nodes("/tidy/lock", 0); /* and it is made again */
+        tools_wait_for_nodes(&server, "/tidy/lock", 0); /* and it is made again */
     }
-}
-
-static void nothing_is_left(void) {
-    struct lock *lock = open_lock(""), *other = open_lock("");
-    struct lock_grant held = tools_acquire(lock, "left"), grant;
-    struct lock_cancel *cancel = lock_cancel_new();
-    tools_check_status(lock_try(other, "left", &grant), LOCK_BUSY);
-    CHECK_INT(count_nodes("/lock/left"), 1);
-    tools_check_status(lock_acquire(other, "left", tools_in_ms(other, 30), NULL, &grant), LOCK_TIMEOUT);
-    CHECK_INT(count_nodes("/lock/left"), 1);
-    struct tools_waiter *waiter = tools_wait(other, "left", PATIENCE_MS, cancel);
-    wait_for_nodes("/lock/left", 2);
-    lock_cancel(cancel);
-    tools_check_status(tools_join(waiter), LOCK_CANCELLED);
-    CHECK_INT(count_nodes("/lock/left"), 1);
-    tools_release(lock, &held);
-    CHECK_INT(count_nodes("/lock/left"), 0);
-    lock_cancel_free(cancel);
 }
 
 static void time_out(struct lock *lock, const char *key, int times) {
@@ -232,11 +104,10 @@ static void watches_are_shared(void) {
     time_out(other, "w", 100);
     CHECK(mallinfo2().uordblks < before + 10000); /* nothing, where a sanitizer has its own malloc */
     struct tools_waiter *waiter = tools_wait(other, "w", PATIENCE_MS, NULL);
-    wait_for_nodes("/lock/w", 2);
+    tools_wait_for_nodes(&server, "/lock/w", 2);
     CHECK_HAS(zookeeper_ask(&server, "wchs"), "1 connections watching 1 paths");
     tools_release(lock, &held);
-    tools_check_status(tools_join(waiter), LOCK_OK);
-    tools_release(other, &waiter->grant);
+    tools_serve(waiter);
 }
 
 static long count_sessions(void) {
@@ -259,36 +130,13 @@ static void closed(void) {
         if (!holds)
             tools_release(lock, &grant);
         lock_close(lock);
-        CHECK_INT(count_nodes("/lock/closed"), holds);
+        CHECK_INT(tools_count_nodes(&server, "/lock/closed"), holds);
         CHECK_INT(count_sessions(), sessions + holds);
         struct lock_grant next = tools_acquire(other, "closed");
         CHECK(!holds || lock_now_ns(other) > grant.deadline_ns);
         CHECK(next.fence > grant.fence);
         tools_release(other, &next);
     }
-}
-
-/* Its holder lives, and with it the session; the background thread releases the grant. */
-static void forgotten(void) {
-    struct lock *lock = open_lock("?ttl=300"), *other = open_lock("?ttl=60000");
-    for (int waits = 0; waits < 2; waits++) {
-        struct lock_grant grant = tools_acquire(lock, "forgotten");
-        if (!waits)
-            wait_for_nodes("/lock/forgotten", 0);
-        struct lock_grant next = tools_acquire(other, "forgotten");
-        CHECK(lock_now_ns(other) > grant.deadline_ns);
-        CHECK(next.fence > grant.fence);
-        tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
-        tools_check_held(lock, "forgotten");
-        tools_release(other, &next);
-    }
-    /* A thread of the same process takes it over, and it is released in the store all the same. */
-    struct lock_grant first = tools_acquire(lock, "forgotten");
-    struct lock_grant second = tools_acquire_elsewhere(lock, "forgotten");
-    CHECK(second.fence > first.fence);
-    CHECK_INT(count_nodes("/lock/forgotten"), 1);
-    CHECK_HAS(zookeeper_list(&server, "/lock/forgotten"), second.owner);
-    tools_release(lock, &second);
 }
 
 /* ---- waiting ---- */
@@ -305,7 +153,7 @@ static void no_herd(void) {
     uint64_t fence = held.fence;
     for (int i = 1; i < CROWD; i++) {
         waiters[i] = tools_wait(locks[i], "herd", PATIENCE_MS, NULL);
-        wait_for_nodes("/lock/herd", i + 1);
+        tools_wait_for_nodes(&server, "/lock/herd", i + 1);
     }
     wait_for_watches(harness_format("%d connections watching %d paths\nTotal watches:%d", CROWD - 1,
                                     CROWD - 1, CROWD - 1));
@@ -321,79 +169,14 @@ static void no_herd(void) {
     }
 }
 
-/* The one before goes, and there is another before that. */
-static void gone_between(void) {
-    struct lock *locks[3];
-    for (int i = 0; i < 3; i++)
-        locks[i] = open_lock("");
-    struct lock_cancel *cancel = lock_cancel_new();
-    struct lock_grant held = tools_acquire(locks[0], "between");
-    struct tools_waiter *first = tools_wait(locks[1], "between", PATIENCE_MS, cancel);
-    wait_for_nodes("/lock/between", 2);
-    struct tools_waiter *second = tools_wait(locks[2], "between", PATIENCE_MS, NULL);
-    wait_for_nodes("/lock/between", 3);
-    wait_for_watches("2 connections watching 2 paths");
-    lock_cancel(cancel);
-    tools_check_status(tools_join(first), LOCK_CANCELLED);
-    wait_for_watches("2 connections watching 1 paths"); /* the first has left its watch */
-    CHECK(!second->done);
-    CHECK_INT(count_nodes("/lock/between"), 2);
-    tools_release(locks[0], &held);
-    tools_check_status(tools_join(second), LOCK_OK);
-    tools_release(locks[2], &second->grant);
-    lock_cancel_free(cancel);
-}
-
-/* ---- threads ---- */
-
-static bool blocks_all_signals(const char *task) {
-    char line[256];
-    unsigned long long blocked = 0;
-    FILE *status = fopen(harness_format("/proc/self/task/%s/status", task), "re");
-    while (status && fgets(line, sizeof line, status)) {
-        if (strncmp(line, "SigBlk:", 7) == 0)
-            blocked = strtoull(line + 7, NULL, 16);
-    }
-    if (status)
-        fclose(status);
-    /* Less SIGKILL, SIGSTOP, and the two that glibc keeps to itself. */
-    return (blocked | 0x1ULL << 8 | 0x1ULL << 18 | 0x3ULL << 31) == ~0ULL;
-}
-
-static int count_threads(bool blocking) {
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *task; (task = readdir(tasks));)
-        count += task->d_name[0] != '.' && blocks_all_signals(task->d_name) == blocking;
-    closedir(tasks);
-    return count;
-}
-
-/* The keeper's, the session's, and two of the C client. */
-static void signals(void) {
-    int taking = count_threads(false), blocking = count_threads(true);
-    struct lock *lock = open_lock("");
-    tools_check_free(lock, "s");
-    CHECK_INT(count_threads(false), taking);
-    CHECK_INT(count_threads(true), blocking + 4);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     zookeeper_start(&server);
     harness_run("names of nodes", names);
-    harness_run("odd keys", odd_keys);
-    harness_run("below a path", chroot);
-    harness_run("addresses", addresses);
-    harness_run("the longest names", longest_names);
     harness_run("out of memory", out_of_memory);
     harness_run("containers go", containers);
-    harness_run("who gives up leaves nothing", nothing_is_left);
     harness_run("one watch for all that gave up", watches_are_shared);
     harness_run("closed", closed);
-    harness_run("forgotten", forgotten);
     harness_run("each watches the one before", no_herd);
-    harness_run("one between gives up", gone_between);
-    harness_run("signals", signals);
     return harness_finish();
 }

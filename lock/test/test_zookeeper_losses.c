@@ -1,8 +1,5 @@
 /* zookeeper: when something is lost: replies, sessions, servers. Two handles are two processes to the store.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "lock/test/tools.h"
 
 static struct zookeeper_server server;
@@ -43,42 +40,15 @@ static struct lock_grant take_in_the_end(struct lock *lock, const char *key) {
 
 /* ---- lost replies ---- */
 
-/* The node is made, or removed, and its reply is lost: it is found again by its owner. */
-static void lost_replies(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
-    struct lock_grant grant = tools_acquire(lock, "a");
-    tools_release(lock, &grant);
-    for (int cut = 0; cut < 4; cut++) {
-        uint64_t before = grant.fence;
-        proxy_set(proxy, PROXY_CUT, cut * 30, "/lock/a");
-        tools_check_status(cut % 2 ? lock_try(lock, "a", &grant)
-                                   : lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
-                           LOCK_OK);
-        CHECK_INT(proxy_faults(proxy), 2 * cut + 1);
-        CHECK(grant.fence > before);
-        check_one_node(&grant);
-        tools_check_status(lock_extend(lock, &grant), LOCK_OK); /* the fence is that node's */
-        proxy_set(proxy, PROXY_CUT, cut, "/lock/a");
-        tools_release(lock, &grant);
-        CHECK_INT(proxy_faults(proxy), 2 * cut + 2);
-        CHECK_INT(count_nodes(), 0);
-    }
-}
-
 /* Between threads, one call releases the node of one and creates that of the next. */
 static void lost_hand_over(void) {
     begin();
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock = open_by(proxy_port(proxy), "?ttl=3000");
     for (int cut = 0; cut < 4; cut++) {
-        struct lock_metrics metrics;
         struct lock_grant grant = tools_acquire(lock, "a");
         struct tools_waiter *waiter = tools_wait(lock, "a", PATIENCE_MS, NULL);
-        do
-            lock_read_metrics(lock, &metrics);
-        while (metrics.waiting == 0);
+        tools_wait_for_waiters(lock, 1);
         proxy_set(proxy, PROXY_CUT, cut * 20, "/lock/a");
         tools_release(lock, &grant);
         tools_check_status(tools_join(waiter), LOCK_OK);
@@ -87,27 +57,6 @@ static void lost_hand_over(void) {
         check_one_node(&waiter->grant);
         tools_release(lock, &waiter->grant);
     }
-}
-
-/* The node was made when the store went out of reach (only its replies are late): it is removed as soon as it
- * can be, perhaps at once, since the request to remove it is not late either. */
-static void taken_back(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=4000");
-    struct lock_grant grant;
-    for (int tries = 0; tries < 2; tries++) {
-        grant = take_in_the_end(lock, "a");
-        tools_release(lock, &grant);
-        proxy_set(proxy, PROXY_DELAY, 60000, "/lock/a");
-        enum lock_status status = tries ? lock_try(lock, "a", &grant)
-                                        : lock_acquire(lock, "a", tools_in_ms(lock, 10), NULL, &grant);
-        tools_check_status(status, LOCK_UNKNOWN);
-        proxy_set(proxy, PROXY_PASS, 0, NULL);
-        wait_for_nodes(0);
-    }
-    grant = take_in_the_end(lock, "a");
-    tools_release(lock, &grant);
 }
 
 /* ---- sessions that end ---- */
@@ -233,55 +182,29 @@ static void restarted(void) {
     tools_release(other, &waiter->grant);
 }
 
-static _Atomic int lost_times;
-
-static void on_lost(void *ctx, const struct lock_grant *grant) {
-    (void)ctx;
-    (void)grant;
-    lost_times++;
-}
-
-static bool is_lost(void *arg) {
-    (void)arg;
-    return lost_times > 0;
-}
-
-static _Atomic int64_t told_ns;
-static struct lock *told_lock;
-
-static void note_lost(void *ctx, const struct lock_grant *grant) {
-    told_ns = lock_now_ns(told_lock);
-    on_lost(ctx, grant);
-}
-
-static bool is_renewed(void *arg) {
-    struct lock_metrics metrics;
-    (void)arg;
-    lock_read_metrics(told_lock, &metrics);
-    return metrics.extended >= 4 || lost_times > 0;
+static bool is_renewed(void *lock) {
+    return tools_metrics(lock).extended >= 4 || told.times > 0;
 }
 
 /* Grants are much shorter than the time to live: they are renewed in time all the same, and when they cannot
  * be, that is told before their deadline. */
 static void renewed_while_bounded(void) {
     zookeeper_start_bounded(&server, 4000);
-    struct lock_config config = {.on_lost = note_lost};
-    lost_times = 0;
-    told_lock =
-        tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=60000&renew=on", server.port));
-    struct lock_grant grant = tools_acquire(told_lock, "a");
-    CHECK(lock_remaining_ns(told_lock, &grant) < 4000000000);
-    CHECK(harness_wait(is_renewed, NULL, PATIENCE_MS));
-    CHECK_INT(lost_times, 0);
+    struct lock *lock =
+        tools_open_told(harness_format("zookeeper://127.0.0.1:%d?ttl=60000&renew=on", server.port));
+    struct lock_grant grant = tools_acquire(lock, "a");
+    CHECK(lock_remaining_ns(lock, &grant) < 4000000000);
+    CHECK(harness_wait(is_renewed, lock, PATIENCE_MS));
+    CHECK_INT(told.times, 0);
     check_one_node(&grant);
     int64_t until_ns = 0, left_ns;
     zookeeper_pause(&server);
-    while ((left_ns = lock_remaining_ns(told_lock, &grant)) > 0) {
-        until_ns = lock_now_ns(told_lock) + left_ns;
+    while ((left_ns = lock_remaining_ns(lock, &grant)) > 0) {
+        until_ns = lock_now_ns(lock) + left_ns;
         harness_pause_ms(1);
     }
-    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
-    CHECK(told_ns < until_ns);
+    tools_wait_told(1);
+    CHECK(told.at_ns < until_ns);
     zookeeper_resume(&server);
 }
 
@@ -299,11 +222,9 @@ static void session_lost(void) {
     struct zookeeper_server other;
     begin();
     zookeeper_start(&other);
-    lost_times = 0;
-    struct lock_config config = {.on_lost = on_lost};
     struct proxy *proxy = proxy_start(server.port);
     struct lock *lock =
-        tools_open(&config, harness_format("zookeeper://127.0.0.1:%d?ttl=9000", proxy_port(proxy)));
+        tools_open_told(harness_format("zookeeper://127.0.0.1:%d?ttl=9000", proxy_port(proxy)));
     for (int i = 0; i < 30; i++) /* so that it counts further than what this process has seen */
         zookeeper_list(&other, "/");
     struct lock_grant grant = tools_acquire(lock, "a"), extended = grant;
@@ -311,7 +232,7 @@ static void session_lost(void) {
     zookeeper_kill(&other);
     run_shell(harness_format("rm -r %s/data && cp -r %s/data %s/data", server.dir, other.dir, server.dir));
     restart_behind(proxy);
-    CHECK(harness_wait(is_lost, NULL, PATIENCE_MS));
+    tools_wait_told(1);
     CHECK(lock_now_ns(lock) < grant.deadline_ns);
     CHECK_INT(lock_remaining_ns(lock, &grant), 0);
     tools_check_status(lock_extend(lock, &extended), LOCK_LOST);
@@ -320,7 +241,7 @@ static void session_lost(void) {
     tools_check_status(lock_release(lock, &grant), LOCK_NOT_OWNER);
     check_one_node(&next);
     tools_release(lock, &next);
-    CHECK_INT(lost_times, 1);
+    CHECK_INT(told.times, 1);
 }
 
 /* The server has lost its data. It refuses clients that have seen more than it knows; so the session is given
@@ -370,22 +291,6 @@ static void failover(void) {
     }
 }
 
-/* lock_open() does not need the store and does not wait; each call reports that it is away. */
-static void away(void) {
-    begin();
-    struct proxy *proxy = proxy_start(server.port);
-    struct lock_grant grant;
-    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
-    struct lock *lock = open_by(proxy_port(proxy), "?ttl=2000");
-    tools_check_status(lock_try(lock, "a", &grant), LOCK_UNAVAILABLE);
-    tools_check_status(lock_acquire(lock, "a", tools_in_ms(lock, PATIENCE_MS), NULL, &grant),
-                       LOCK_UNAVAILABLE);
-    proxy_set(proxy, PROXY_PASS, 0, NULL);
-    grant = take_in_the_end(lock, "a");
-    check_one_node(&grant);
-    tools_release(lock, &grant);
-}
-
 /* The store hangs: calls end in time, and so does lock_close(), with replies in flight. */
 static void hung(void) {
     begin();
@@ -407,9 +312,7 @@ static void hung(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("replies that are lost", lost_replies);
     harness_run("a hand-over whose reply is lost", lost_hand_over);
-    harness_run("what is unknown is taken back", taken_back);
     harness_run("a session that ends while it holds", over_while_held);
     harness_run("a session not heard of for a while", silence);
     harness_run("a session that ends while it waits", over_while_waiting);
@@ -418,7 +321,6 @@ int main(int argc, char **argv) {
     harness_run("renewed in a session that is bounded", renewed_while_bounded);
     harness_run("a server that has lost all", wiped);
     harness_run("leaders that are killed", failover);
-    harness_run("a server that is away", away);
     harness_run("a server that hangs", hung);
     return harness_finish();
 }

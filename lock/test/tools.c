@@ -1,7 +1,11 @@
 #include "lock/test/tools.h"
 
+#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
 
 static void close_lock(void *lock) {
     lock_close(lock);
@@ -14,6 +18,15 @@ struct lock *tools_open(const struct lock_config *config, const char *url) {
         FAIL("%s: %s", url, error);
     harness_defer(close_lock, lock);
     return lock;
+}
+
+void tools_refuse(const char *url, const struct lock_config *config, const char *says) {
+    char error[LOCK_ERROR_SIZE] = "";
+    struct lock *lock = NULL;
+    if (lock_open(url, config, &lock, error, sizeof error) != LOCK_CONFIG || lock)
+        FAIL("%s is not refused", url);
+    CHECK_HAS(error, says);
+    CHECK(!strstr(error, "s3cret"));
 }
 
 const char *tools_redis_url(int port, const char *options) {
@@ -57,6 +70,28 @@ void tools_release(struct lock *lock, const struct lock_grant *grant) {
     tools_check_status(status, LOCK_OK);
 }
 
+struct lock_grant tools_use(struct lock *lock, const char *key) {
+    struct lock_grant grant = tools_acquire(lock, key);
+    tools_release(lock, &grant);
+    return grant;
+}
+
+struct use {
+    struct lock *lock;
+    const char *key;
+};
+
+static bool is_used(void *arg) {
+    struct use *use = arg;
+    struct lock_grant grant;
+    return lock_acquire_for(use->lock, use->key, PATIENCE_MS, &grant) == LOCK_OK &&
+           lock_release(use->lock, &grant) == LOCK_OK;
+}
+
+void tools_use_at_last(struct lock *lock, const char *key) {
+    CHECK(harness_wait(is_used, &(struct use){lock, key}, PATIENCE_MS));
+}
+
 void tools_check_free(struct lock *lock, const char *key) {
     struct lock_grant grant;
     enum lock_status status;
@@ -97,7 +132,7 @@ static void free_cancel(void *cancel) {
     lock_cancel_free(cancel);
 }
 
-static struct lock_cancel *new_cancel(void) {
+struct lock_cancel *tools_new_cancel(void) {
     struct lock_cancel *cancel = lock_cancel_new();
     harness_defer(free_cancel, cancel);
     return cancel;
@@ -121,7 +156,7 @@ struct tools_waiter *tools_wait_by(void *(*thread)(void *waiter), struct lock *l
     *waiter = (struct tools_waiter){.lock = lock,
                                     .key = key,
                                     .deadline_ns = tools_in_ms(lock, ms),
-                                    .cancel = cancel ? cancel : new_cancel()};
+                                    .cancel = cancel ? cancel : tools_new_cancel()};
     CHECK_INT(pthread_create(&waiter->thread, NULL, thread, waiter), 0);
     harness_defer(leave, waiter);
     return waiter;
@@ -132,6 +167,85 @@ enum lock_status tools_join(struct tools_waiter *waiter) {
     waiter->joined = true;
     return waiter->status;
 }
+
+uint64_t tools_serve(struct tools_waiter *waiter) {
+    tools_check_status(tools_join(waiter), LOCK_OK);
+    tools_release(waiter->lock, &waiter->grant);
+    return waiter->grant.fence;
+}
+
+/* ---- what a lock counts, and tells ---- */
+
+struct lock_metrics tools_metrics(const struct lock *lock) {
+    struct lock_metrics metrics;
+    lock_read_metrics(lock, &metrics);
+    return metrics;
+}
+
+struct crowd {
+    const struct lock *lock;
+    uint64_t count;
+};
+
+static bool that_many_wait(void *arg) {
+    const struct crowd *crowd = arg;
+    return tools_metrics(crowd->lock).waiting == crowd->count;
+}
+
+void tools_wait_for_waiters(const struct lock *lock, uint64_t count) {
+    CHECK(harness_wait(that_many_wait, &(struct crowd){lock, count}, PATIENCE_MS));
+}
+
+struct tools_told told;
+
+void tools_on_lost(void *ctx, const struct lock_grant *grant) {
+    (void)ctx;
+    told.grant = *grant;
+    told.at_ns = clock_mono_ns(&clock_system);
+    told.times++;
+}
+
+struct lock *tools_open_told(const char *url) {
+    static const struct lock_config config = {.on_lost = tools_on_lost};
+    told.times = 0;
+    return tools_open(&config, url);
+}
+
+static bool is_told(void *times) {
+    return told.times >= *(int *)times;
+}
+
+void tools_wait_told(int times) {
+    CHECK(harness_wait(is_told, &times, PATIENCE_MS));
+}
+
+/* ---- threads ---- */
+
+static bool blocks_signals(const char *task) {
+    char line[256];
+    unsigned long long blocked = 0;
+    FILE *status = fopen(harness_format("/proc/self/task/%s/status", task), "re");
+    while (status && fgets(line, sizeof line, status)) {
+        if (strncmp(line, "SigBlk:", 7) == 0)
+            blocked = strtoull(line + 7, NULL, 16);
+    }
+    if (status)
+        fclose(status);
+    /* Less SIGKILL, SIGSTOP, and the two that glibc keeps to itself. */
+    return (blocked | 0x1ULL << 8 | 0x1ULL << 18 | 0x3ULL << 31) == ~0ULL;
+}
+
+int tools_count_threads(bool blocking) {
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (const struct dirent *task; (task = readdir(tasks));)
+        count += task->d_name[0] != '.' && blocks_signals(task->d_name) == blocking;
+    closedir(tasks);
+    return count;
+}
+
+/* ---- what is in a store ---- */
 
 static const struct redis_server *line_redis;
 static const char *line_key;

@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 20000, PAUSE_MS = 3, WRITE_MS = 2000 };
+enum { MOST = 20000, PAUSE_MS = 1, WRITE_MS = 2000 };
 
 /* The counts of one thread. */
 struct kind {
-    const char *name;
     pthread_t thread;
     atomic_int ok, unknown, refused;
-    int64_t last_ms, gap_ms;
 };
 
 struct load {
@@ -25,15 +23,11 @@ struct load {
     /* Other writes: each writes its own key, once. */
     int count;
     enum etcd_status outcome[MOST];
+    struct etcd_watch *watch; /* of what they write */
+    atomic_int created, told; /* how often it began, and how many events it has told */
+    int64_t told_revision;
+    int done; /* writes that are in the store in the end */
 };
-
-static void succeeded(struct kind *kind) {
-    int64_t now_ms = harness_now_ms();
-    if (kind->last_ms && now_ms - kind->last_ms > kind->gap_ms)
-        kind->gap_ms = now_ms - kind->last_ms;
-    kind->last_ms = now_ms;
-    atomic_fetch_add(&kind->ok, 1);
-}
 
 static bool goes_on(struct load *load) {
     harness_pause_ms(PAUSE_MS);
@@ -48,7 +42,7 @@ static void *read_on(void *arg) {
         CHECK_STATUS(etcd_range(load->etcd, &range, NULL, &reply), ETCD_OK);
         atomic_store(&load->member_id, reply->member_id);
         etcd_reply_free(reply);
-        succeeded(&load->reads);
+        atomic_fetch_add(&load->reads.ok, 1);
     }
     return NULL;
 }
@@ -59,7 +53,7 @@ static void *write_idempotent(void *arg) {
     const struct etcd_call call = {.idempotent = true};
     while (goes_on(load)) {
         CHECK_STATUS(etcd_put(load->etcd, &put, &call, NULL), ETCD_OK);
-        succeeded(&load->idempotent);
+        atomic_fetch_add(&load->idempotent.ok, 1);
     }
     return NULL;
 }
@@ -86,7 +80,7 @@ static void *write_others(void *arg) {
         enum etcd_status status = write_once(load, load->count);
         load->outcome[load->count] = status;
         if (status == ETCD_OK)
-            succeeded(&load->others);
+            atomic_fetch_add(&load->others.ok, 1);
         else if (status == ETCD_UNKNOWN)
             atomic_fetch_add(&load->others.unknown, 1);
         else if (status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT)
@@ -97,11 +91,44 @@ static void *write_others(void *arg) {
     return NULL;
 }
 
+/* A watch tells each of these writes once, whole and in order: a new key, and the next version of the
+ * counter, of one revision. In the client's thread. */
+static void on_event(void *ctx, const struct etcd_watch_event *event) {
+    struct load *load = ctx;
+    if (event->kind == ETCD_WATCH_CREATED)
+        atomic_fetch_add(&load->created, 1);
+    else if (event->kind != ETCD_WATCH_EVENTS)
+        abort();
+    for (size_t i = 0; i < event->count; i++) {
+        const struct etcd_kv *kv = &event->events[i].kv;
+        int told = atomic_fetch_add(&load->told, 1);
+        bool is_counter = told % 2 == 1;
+        if (kv->version != (is_counter ? told / 2 + 1 : 1) ||
+            (kv->mod_revision == load->told_revision) != is_counter ||
+            kv->mod_revision < load->told_revision || event->events[i].deleted) {
+            fprintf(stderr, "event %d is %.*s at revision %lld, version %lld, after revision %lld\n", told,
+                    (int)kv->key.size, (const char *)kv->key.data, (long long)kv->mod_revision,
+                    (long long)kv->version, (long long)load->told_revision);
+            abort();
+        }
+        load->told_revision = kv->mod_revision;
+    }
+}
+
+static bool is_watched(void *load) {
+    return atomic_load(&((struct load *)load)->created) > 0;
+}
+
 struct load *load_start(struct etcd *etcd) {
     static struct load load;
     int run = load.run + 1;
     load = (struct load){.etcd = etcd, .run = run};
     tools_put(etcd, "load/read", "1");
+    const char *prefix = harness_format("load/%d/", run);
+    const struct etcd_watch_config config = {
+        .key = etcd_text(prefix), .prefix = true, .on_event = on_event, .ctx = &load};
+    CHECK_STATUS(etcd_watch(etcd, &config, &load.watch), ETCD_OK);
+    CHECK(harness_wait(is_watched, &load, PATIENCE_MS));
     CHECK_INT(pthread_create(&load.reads.thread, NULL, read_on, &load), 0);
     CHECK_INT(pthread_create(&load.idempotent.thread, NULL, write_idempotent, &load), 0);
     CHECK_INT(pthread_create(&load.others.thread, NULL, write_others, &load), 0);
@@ -147,7 +174,13 @@ int load_member(struct load *load, const struct etcd_server *members, int count)
     FAIL("no member has the id %llx", (unsigned long long)id);
 }
 
-/* Every acknowledged write is in the store, no refused one is, and none was done twice. */
+static bool has_told_all(void *arg) {
+    const struct load *load = arg;
+    return atomic_load(&load->told) >= 2 * load->done;
+}
+
+/* Every acknowledged write is in the store, no refused one is, and none was done twice. The watch has told
+ * all of them. */
 static void compare_with_the_store(struct load *load) {
     const char *prefix = harness_format("load/%d/once/", load->run);
     const char *counter = harness_format("load/%d/counter", load->run);
@@ -163,7 +196,7 @@ static void compare_with_the_store(struct load *load) {
         CHECK_INT(kv->version, 1);
         done[strtol(number, NULL, 10)] = 1;
     }
-    size_t keys = reply->kv_count;
+    load->done = (int)reply->kv_count;
     etcd_reply_free(reply);
     for (int i = 0; i < load->count; i++) {
         if (load->outcome[i] == ETCD_OK && !done[i])
@@ -173,8 +206,11 @@ static void compare_with_the_store(struct load *load) {
     }
     CHECK_STATUS(etcd_range(load->etcd, &count, NULL, &reply), ETCD_OK);
     CHECK_INT(reply->kv_count, 1);
-    CHECK_INT(reply->kvs[0].version, keys);
+    CHECK_INT(reply->kvs[0].version, load->done);
     etcd_reply_free(reply);
+    CHECK(harness_wait(has_told_all, load, PATIENCE_MS));
+    etcd_watch_cancel(load->watch);
+    CHECK_INT(load->told, 2 * load->done);
 }
 
 void load_finish(struct load *load, const char *what, bool away) {
@@ -184,11 +220,8 @@ void load_finish(struct load *load, const char *what, bool away) {
     pthread_join(load->others.thread, NULL);
     CHECK(!harness_failed());
     compare_with_the_store(load);
-    printf(
-        "     %s: %d reads, longest gap %d ms; %d idempotent writes, %d ms; %d others, %d ms, %d unknown, %d "
-        "refused\n",
-        what, load->reads.ok, (int)load->reads.gap_ms, load->idempotent.ok, (int)load->idempotent.gap_ms,
-        load->others.ok, (int)load->others.gap_ms, load->others.unknown, load->others.refused);
+    printf("     %s: %d reads, %d idempotent writes, %d others, %d unknown, %d refused\n", what,
+           load->reads.ok, load->idempotent.ok, load->others.ok, load->others.unknown, load->others.refused);
     if (!away)
         CHECK_INT(load->others.refused, 0);
 }

@@ -1,4 +1,5 @@
-/* A load on a client while members fail: reads, idempotent writes, other writes; and their outcomes. */
+/* A load on a client while members fail: reads, idempotent writes, other writes, and a watch of these; and
+ * their outcomes. */
 #ifndef LOCK_LIBETCD_TEST_LOAD_H
 #define LOCK_LIBETCD_TEST_LOAD_H
 
@@ -12,8 +13,8 @@ struct load *load_start(struct etcd *etcd);
 int load_member(struct load *load, const struct etcd_server *members, int count);
 /* Waits until some more reads and writes of both kinds have succeeded. */
 void load_wait(struct load *load);
-/* Ends the load, compares it with the store, and prints the longest time without a success of each kind.
- * `away`: there was no majority for so long that writes may have been refused. */
+/* Ends the load, and compares it, and what the watch has told, with the store. `away`: there was no majority
+ * for so long that writes may have been refused. */
 void load_finish(struct load *load, const char *what, bool away);
 
 #endif

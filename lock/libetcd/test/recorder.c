@@ -1,6 +1,7 @@
 #include "lock/libetcd/test/recorder.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,40 +83,16 @@ static void on_event(void *ctx, const struct etcd_watch_event *event) {
     }
 }
 
-/* ---- all recorders; freed when the program ends ---- */
-
-static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct entry {
-    struct entry *next;
-    struct recorder recorder;
-} * all;
-
-static void free_all(void) {
-    while (all) {
-        struct entry *next = all->next;
-        free(all);
-        all = next;
-    }
-}
-
-static struct recorder *make(void) {
-    struct entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
-    pthread_mutex_init(&entry->recorder.mutex, NULL);
-    pthread_cond_init(&entry->recorder.changed, NULL);
-    pthread_mutex_lock(&all_mutex);
-    if (!all)
-        atexit(free_all);
-    entry->next = all;
-    all = entry;
-    pthread_mutex_unlock(&all_mutex);
-    return &entry->recorder;
-}
-
 struct recorder *recorder_watch(struct etcd *etcd, const struct etcd_watch_config *config, int64_t base) {
-    struct recorder *recorder = make();
+    enum { MOST = 3000 };
+    static struct recorder recorders[MOST];
+    static atomic_int count;
+    int number = atomic_fetch_add(&count, 1);
+    CHECK(number < MOST);
+    struct recorder *recorder = &recorders[number];
     struct etcd_watch_config own = *config;
+    pthread_mutex_init(&recorder->mutex, NULL);
+    pthread_cond_init(&recorder->changed, NULL);
     recorder->base = base;
     own.on_event = on_event;
     own.ctx = recorder;
@@ -123,32 +100,36 @@ struct recorder *recorder_watch(struct etcd *etcd, const struct etcd_watch_confi
     return recorder;
 }
 
+struct recorder *recorder_watch_key(struct etcd *etcd, const char *key, int64_t base) {
+    const struct etcd_watch_config config = recorder_key(key);
+    return recorder_watch(etcd, &config, base);
+}
+
+struct recorder_start recorder_begin(const struct etcd_server *server) {
+    struct recorder_start start = {.etcd = tools_open(server, 1)};
+    start.base = recorder_revision(start.etcd);
+    return start;
+}
+
 /* ---- waiting ---- */
 
 struct wanted {
     struct recorder *recorder;
     const char *text;
+    bool whole;
 };
 
-static bool is_same(void *arg) {
-    struct wanted *wanted = arg;
+static bool is_there(void *arg) {
+    const struct wanted *wanted = arg;
     pthread_mutex_lock(&wanted->recorder->mutex);
-    bool same = strcmp(wanted->recorder->text, wanted->text) == 0;
+    bool is = wanted->whole ? strcmp(wanted->recorder->text, wanted->text) == 0
+                            : strstr(wanted->recorder->text, wanted->text) != NULL;
     pthread_mutex_unlock(&wanted->recorder->mutex);
-    return same;
-}
-
-static bool is_inside(void *arg) {
-    struct wanted *wanted = arg;
-    pthread_mutex_lock(&wanted->recorder->mutex);
-    bool inside = strstr(wanted->recorder->text, wanted->text);
-    pthread_mutex_unlock(&wanted->recorder->mutex);
-    return inside;
+    return is;
 }
 
 void recorder_is(struct recorder *recorder, const char *text) {
-    struct wanted wanted = {recorder, text};
-    harness_wait(is_same, &wanted, PATIENCE_MS);
+    harness_wait(is_there, &(struct wanted){recorder, text, true}, PATIENCE_MS);
     harness_pause_ms(5);
     pthread_mutex_lock(&recorder->mutex);
     const char *got = harness_format("%s", recorder->text);
@@ -157,8 +138,7 @@ void recorder_is(struct recorder *recorder, const char *text) {
 }
 
 void recorder_has(struct recorder *recorder, const char *text) {
-    struct wanted wanted = {recorder, text};
-    if (!harness_wait(is_inside, &wanted, PATIENCE_MS))
+    if (!harness_wait(is_there, &(struct wanted){recorder, text, false}, PATIENCE_MS))
         FAIL("\"%s\" is not in \"%s\"", text, recorder->text);
 }
 
@@ -232,7 +212,7 @@ void recorder_delete(struct etcd *etcd, const char *key) {
     CHECK_STATUS(etcd_delete(etcd, &del, NULL, NULL), ETCD_OK);
 }
 
-/* ---- which member serves ---- */
+/* ---- what a server counts ---- */
 
 /* The whole response; NULL: none. HTTP/1.0 prevents chunks. */
 static const char *metrics(const struct etcd_server *server) {
@@ -258,50 +238,4 @@ int64_t recorder_metric(const struct etcd_server *server, const char *start) {
     while (end && end > at && end[-1] != ' ')
         end--;
     return end ? (int64_t)strtod(end, NULL) : -1;
-}
-
-struct service {
-    const struct etcd_server *servers;
-    int count;
-    const char *method;
-    int found;
-};
-
-static int64_t number_after(const char *text, const char *start) {
-    const char *at = strstr(text, start);
-    return at ? (int64_t)strtod(strchr(at, '}') + 1, NULL) : 0;
-}
-
-static int64_t open_streams(const struct etcd_server *server, const char *method) {
-    static const char *const codes[] = {"OK", "Canceled", "Unavailable", "Unknown", "DeadlineExceeded"};
-    const char *text = metrics(server);
-    if (!text)
-        return 0;
-    int64_t open = number_after(text, harness_format("grpc_server_started_total{grpc_method=\"%s\"", method));
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        open -=
-            number_after(text, harness_format("grpc_server_handled_total{grpc_code=\"%s\",grpc_method=\"%s\"",
-                                              codes[i], method));
-    return open;
-}
-
-static bool one_serves(void *arg) {
-    struct service *service = arg;
-    for (int i = 0; i < service->count; i++) {
-        const struct etcd_server *server = &service->servers[i];
-        if (server->paused || server->net.cut || server->proc.pid == 0)
-            continue;
-        if (open_streams(server, service->method) > 0) {
-            service->found = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-int recorder_serving(const struct etcd_server *servers, int count, const char *method) {
-    struct service service = {.servers = servers, .count = count, .method = method};
-    if (!harness_wait(one_serves, &service, PATIENCE_MS))
-        FAIL("no member serves %s", method);
-    return service.found;
 }

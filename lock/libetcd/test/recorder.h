@@ -1,4 +1,4 @@
-/* Records the callbacks of a watch; finds the member that serves a stream. */
+/* Records the callbacks of a watch. */
 #ifndef LOCK_LIBETCD_TEST_RECORDER_H
 #define LOCK_LIBETCD_TEST_RECORDER_H
 
@@ -6,7 +6,7 @@
 
 #include "lock/libetcd/test/tools.h"
 
-/* One watch. Lives until the program ends: a client that is closed when the test ends still calls it. */
+/* One watch. Lives as long as the program: a client that is closed when the test ends still calls it. */
 struct recorder {
     struct etcd_watch *watch;
     int64_t base; /* revisions in `text` are relative to it */
@@ -23,8 +23,18 @@ struct recorder {
     void *arg;
 };
 
+/* A client of the server, and the store's revision, from which a test counts. */
+struct recorder_start {
+    struct etcd *etcd;
+    int64_t base;
+};
+
+struct recorder_start recorder_begin(const struct etcd_server *server);
+
 /* Starts a watch with `config`, except its callback. */
 struct recorder *recorder_watch(struct etcd *etcd, const struct etcd_watch_config *config, int64_t base);
+/* The same for one key, and nothing else. */
+struct recorder *recorder_watch_key(struct etcd *etcd, const char *key, int64_t base);
 /* Waits until the text is exactly this, and a moment longer. */
 void recorder_is(struct recorder *recorder, const char *text);
 /* Waits until the text contains this. */
@@ -48,7 +58,5 @@ void recorder_delete(struct etcd *etcd, const char *key);
 
 /* A value of the server's /metrics, by the start of its line; -1: absent. */
 int64_t recorder_metric(const struct etcd_server *server, const char *start);
-/* Waits until a member serves a stream of this method ("Watch", "LeaseKeepAlive"); which one. */
-int recorder_serving(const struct etcd_server *servers, int count, const char *method);
 
 #endif

@@ -1,8 +1,8 @@
-/* Users, and the tokens that libetcd gets for them. */
+/* Who is let in: users, and the tokens that libetcd gets for them; TLS, with servers with certificates of our
+ * own making, and clients that trust them, or do not. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "lock/libetcd/etcd_client.h"
 #include "lock/libetcd/test/tools.h"
@@ -10,41 +10,9 @@
 
 enum { THREADS = 8 };
 
-/* ---- setup, as root. --bcrypt-cost 4 makes logins cheap where their cost does not matter ---- */
+/* As root. --bcrypt-cost 4 makes logins cheap where their cost does not matter. */
 
 #define CTL(server, ...) etcd_command(server, __VA_ARGS__, "--user", "root:rootpw", NULL)
-
-/* Users: root may do everything; alice may read and write all keys; bob may read keys that begin with b. */
-static void add_users(const struct etcd_server *server) {
-    static const char *const commands[][6] = {
-        {"user", "add", "root:rootpw"},
-        {"user", "add", "alice:secret-word"},
-        {"user", "add", "bob:bobpw"},
-        {"role", "add", "all"},
-        {"role", "add", "b"},
-        {"user", "grant-role", "root", "root"},
-        {"user", "grant-role", "alice", "all"},
-        {"user", "grant-role", "bob", "b"},
-        {"role", "grant-permission", "all", "readwrite", "", "--prefix=true"},
-        {"role", "grant-permission", "b", "read", "b", "--prefix=true"},
-    };
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const char *const *c = commands[i];
-        CHECK(!strstr(etcd_command(server, c[0], c[1], c[2], c[3], c[4], c[5], NULL), "Error"));
-    }
-}
-
-static void enable(const struct etcd_server *server) {
-    CHECK_HAS(etcd_command(server, "auth", "enable", NULL), "Authentication Enabled");
-}
-
-static struct etcd *open_as(const struct etcd_server *server, const char *user, const char *password) {
-    const struct etcd_config config = {.endpoints = tools_endpoints(server, 1),
-                                       .user = user,
-                                       .password = password,
-                                       .timeout_ms = PATIENCE_MS};
-    return tools_open_config(&config);
-}
 
 /* The number of tokens so far. */
 static uint64_t tokens(struct etcd *etcd) {
@@ -74,7 +42,8 @@ static enum etcd_status get(struct etcd *etcd, const char *key, char error[ETCD_
 static struct etcd_server server;
 
 static void permissions(void) {
-    struct etcd *alice = open_as(&server, "alice", "secret-word"), *bob = open_as(&server, "bob", "bobpw");
+    struct etcd *alice = tools_open_as(&server, "alice", "secret-word"),
+                *bob = tools_open_as(&server, "bob", "bobpw");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "b1", error), ETCD_OK);
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
@@ -102,7 +71,7 @@ static void permissions(void) {
 }
 
 static void check_denied(const char *user, const char *password, const char *text) {
-    struct etcd *etcd = open_as(&server, user, password);
+    struct etcd *etcd = tools_open_as(&server, user, password);
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(get(etcd, "b1", error), ETCD_DENIED);
     CHECK_HAS(error, text);
@@ -120,7 +89,7 @@ static void unknown_users(void) {
 
 /* Tokens go through Raft, so the server knows them after the restart. */
 static void server_restarts(void) {
-    struct etcd *alice = open_as(&server, "alice", "secret-word");
+    struct etcd *alice = tools_open_as(&server, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     etcd_kill(&server);
     etcd_restart(&server);
@@ -132,13 +101,13 @@ static void server_restarts(void) {
 static void password_changes(void) {
     CHECK_HAS(CTL(&server, "user", "add", "carol:one"), "created");
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
-    struct etcd *carol = open_as(&server, "carol", "one");
+    struct etcd *carol = tools_open_as(&server, "carol", "one");
     CHECK_STATUS(put(carol, "c", NULL), ETCD_OK);
     CHECK_HAS(CTL(&server, "user", "delete", "carol"), "deleted");
     CHECK_HAS(CTL(&server, "user", "add", "carol:two"), "created");
     CHECK_STATUS(put(carol, "c", NULL), ETCD_DENIED);
     CHECK(!strstr(CTL(&server, "user", "grant-role", "carol", "all"), "Error"));
-    CHECK_STATUS(put(open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
+    CHECK_STATUS(put(tools_open_as(&server, "carol", "two"), "c", NULL), ETCD_OK);
 }
 
 /* ---- tokens that expire ---- */
@@ -177,9 +146,9 @@ static void join(struct crowd *crowd) {
 static void tokens_expire(void) {
     struct etcd_server hasty;
     etcd_start(&hasty, "--auth-token-ttl", "1", "--bcrypt-cost", "4", NULL);
-    add_users(&hasty);
-    enable(&hasty);
-    struct etcd *alice = open_as(&hasty, "alice", "secret-word");
+    tools_add_users(&hasty);
+    tools_enable_auth(&hasty);
+    struct etcd *alice = tools_open_as(&hasty, "alice", "secret-word");
     char error[ETCD_ERROR_SIZE] = "";
     CHECK_STATUS(put(alice, "a", error), ETCD_OK);
     uint64_t before = tokens(alice);
@@ -210,9 +179,9 @@ static void tokens_of_old_revision(void) {
     CHECK_INT(status, 0);
     etcd_start(&signing, "--auth-token",
                harness_format("jwt,pub-key=%s.pub,priv-key=%s,sign-method=RS256,ttl=600s", key, key), NULL);
-    add_users(&signing);
-    enable(&signing);
-    struct etcd *alice = open_as(&signing, "alice", "secret-word");
+    tools_add_users(&signing);
+    tools_enable_auth(&signing);
+    struct etcd *alice = tools_open_as(&signing, "alice", "secret-word");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_INT(tokens(alice), 1);
     CHECK_HAS(CTL(&signing, "user", "add", "dave:one"), "created");
@@ -235,28 +204,105 @@ static void tokens_of_old_revision(void) {
 static void auth_switched(void) {
     struct etcd_server plain;
     etcd_start(&plain, "--bcrypt-cost", "4", NULL);
-    struct etcd *alice = open_as(&plain, "alice", "secret-word"), *none = open_as(&plain, NULL, NULL);
+    struct etcd *alice = tools_open_as(&plain, "alice", "secret-word"),
+                *none = tools_open_as(&plain, NULL, NULL);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
-    add_users(&plain);
+    tools_add_users(&plain);
     struct crowd crowd = {.etcd = alice};
     start(&crowd);
-    enable(&plain);
+    tools_enable_auth(&plain);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_DENIED);
     CHECK_HAS(CTL(&plain, "auth", "disable"), "Disabled");
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     CHECK_STATUS(put(none, "a", NULL), ETCD_OK);
-    enable(&plain);
+    tools_enable_auth(&plain);
     CHECK_STATUS(put(alice, "a", NULL), ETCD_OK);
     join(&crowd);
+}
+
+/* ---- certificates ---- */
+
+enum { SOON_MS = 400 };
+
+/* Two authorities. The first signed a server for 127.0.0.1 and localhost, one for another host, an expired
+ * one, and a client; the second signed a client. */
+static void make_certificates(void) {
+    static const char here[] = "IP:127.0.0.1,DNS:localhost", both[] = "serverAuth,clientAuth";
+    certificate_authority("ca");
+    certificate_authority("other");
+    certificate_make("server", "ca", 2, here, both);
+    certificate_make("elsewhere", "ca", 2, "DNS:elsewhere.test", both);
+    certificate_make("expired", "ca", -1, here, both);
+    certificate_make("client", "ca", 2, "DNS:client", "clientAuth");
+    certificate_make("stranger", "other", 2, "DNS:stranger", "clientAuth");
+}
+
+/* Its endpoint. */
+static const char *start_tls(const char *certificate, bool asks_clients) {
+    struct etcd_server own;
+    etcd_start_tls(&own, "--cert-file", certificate_file(certificate, "pem"), "--key-file",
+                   certificate_file(certificate, "key"), asks_clients ? "--client-cert-auth" : NULL,
+                   "--trusted-ca-file", certificate_file("ca", "pem"), NULL);
+    return harness_format("127.0.0.1:%d", own.port);
+}
+
+/* Makes a call with this authority and this client certificate (NULL: none). `refusal`: the reason in the
+ * error; NULL: the call succeeds. */
+static void check_tls(const char *endpoint, const char *authority, const char *certificate,
+                      const char *refusal) {
+    const struct etcd_config config = {
+        .endpoints = endpoint,
+        .ca_file = authority ? certificate_file(authority, "pem") : NULL,
+        .cert_file = certificate ? certificate_file(certificate, "pem") : NULL,
+        .key_file = certificate ? certificate_file(certificate, "key") : NULL,
+        .timeout_ms = refusal ? SOON_MS : PATIENCE_MS,
+    };
+    struct etcd *etcd = tools_open_config(&config);
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    const struct etcd_put put = {.key = etcd_text("a"), .value = etcd_text("1")};
+    int64_t until_ms = harness_now_ms() + PATIENCE_MS;
+    do /* a busy machine may not get as far as the reason in time */
+        CHECK_STATUS(etcd_put(etcd, &put, &call, NULL), refusal ? ETCD_UNAVAILABLE : ETCD_OK);
+    while (refusal && !strstr(error, refusal) && harness_now_ms() < until_ms);
+    CHECK_HAS(error, refusal ? refusal : "");
+}
+
+static void a_server_with_a_certificate(void) {
+    const char *endpoint = start_tls("server", false);
+    check_tls(endpoint, "ca", NULL, NULL);
+    check_tls(harness_format("localhost%s", strchr(endpoint, ':')), "ca", NULL, NULL);
+    check_tls(endpoint, "ca", "stranger", NULL); /* the server does not request a client certificate */
+    check_tls(endpoint, "other", NULL, "certificate verify failed");
+    check_tls(endpoint, NULL, NULL, "no member can be reached"); /* without TLS */
+}
+
+static void clients_with_certificates(void) {
+    const char *endpoint = start_tls("server", true);
+    check_tls(endpoint, "ca", "client", NULL);
+    check_tls(endpoint, "ca", NULL, "no member can be reached");
+    check_tls(endpoint, "ca", "stranger", "no member can be reached");
+}
+
+static void foreign_and_expired_certificates(void) {
+    check_tls(start_tls("elsewhere", false), "ca", NULL, "is not in peer certificate");
+    check_tls(start_tls("expired", false), "ca", NULL, "certificate verify failed");
+}
+
+static void a_server_without(void) {
+    struct etcd_server own;
+    etcd_start(&own, NULL);
+    check_tls(tools_endpoints(&own, 1), "ca", NULL, "no member can be reached");
+    check_tls(tools_endpoints(&own, 1), NULL, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     etcd_start(&server, "--bcrypt-cost", "4", NULL);
-    add_users(&server);
-    enable(&server);
+    tools_add_users(&server);
+    tools_enable_auth(&server);
     harness_run("permissions", permissions);
     harness_run("unknown users", unknown_users);
     harness_run("the server restarts", server_restarts);
@@ -264,5 +310,10 @@ int main(int argc, char **argv) {
     harness_run("tokens expire", tokens_expire);
     harness_run("tokens of an old auth revision", tokens_of_old_revision);
     harness_run("authentication is switched on and off", auth_switched);
+    make_certificates();
+    harness_run("a server with a certificate", a_server_with_a_certificate);
+    harness_run("clients with certificates", clients_with_certificates);
+    harness_run("foreign and expired certificates", foreign_and_expired_certificates);
+    harness_run("a server without TLS", a_server_without);
     return harness_finish();
 }

@@ -1,5 +1,4 @@
 /* The other calls of libetcd, against one server; and properties of all calls. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock/libetcd/test/requests.h"

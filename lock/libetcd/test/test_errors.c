@@ -1,12 +1,13 @@
-/* Errors with real servers: servers that refuse, do not run, or do not answer. */
+/* Errors: with real servers that refuse, do not run, or do not answer; with peers that are none; and with
+ * each answer that a server could give. */
+#include <grpc/status.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/libetcd/test/fake_server.h"
 #include "lock/libetcd/test/tools.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { SOON_MS = 200 };
 
@@ -175,45 +176,203 @@ static void paused_server(void) {
     tools_check_put(etcd, 0, ETCD_OK);
 }
 
-static void truncated_reply(void) {
-    struct etcd_server server;
-    etcd_start(&server, NULL);
-    struct etcd *etcd = tools_open(&server, 1);
-    struct proxy *proxy = proxy_start(server.port);
-    struct etcd *through = tools_open_at(harness_format("127.0.0.1:%d", proxy_port(proxy)));
-    CHECK(!tools_get(through, "none"));
-    struct etcd_put put = {.key = etcd_text("first"), .value = etcd_text("1")};
-    proxy_set(proxy, PROXY_CUT, 0, "first");
-    CHECK_STATUS(etcd_put(through, &put, NULL, NULL), ETCD_UNKNOWN);
-    CHECK_INT(proxy_faults(proxy), 1);
-    proxy_set(proxy, PROXY_CUT, 0, "second");
-    put.key = etcd_text("second");
-    char error[ETCD_ERROR_SIZE] = "untouched";
-    const struct etcd_call call = {.idempotent = true, .error = error, .error_size = sizeof error};
-    CHECK_STATUS(etcd_put(through, &put, &call, NULL), ETCD_OK);
-    CHECK_STR(error, "untouched");
-    CHECK_INT(proxy_faults(proxy), 2);
-    proxy_set(proxy, PROXY_CUT, 0, "third");
-    CHECK(!tools_get(through, "third"));
-    CHECK_INT(proxy_faults(proxy), 3);
-    CHECK(version_of(etcd, "first") <= 1);
-    int64_t version = version_of(etcd, "second");
-    CHECK(version == 1 || version == 2);
+/* ---- peers that are no etcd servers, and each answer that a server could give ---- */
+
+enum { TRIES = 20 };
+
+static void not_a_server(void) {
+    static const enum fake_server_kind kinds[] = {FAKE_SILENT, FAKE_CLOSES, FAKE_RUBBISH};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct etcd *etcd = tools_open_at(fake_server_endpoint(fake_server_start(kinds[i], NULL, 0)));
+        tools_check_put(etcd, SOON_MS, ETCD_UNAVAILABLE);
+        tools_check_range(etcd, SOON_MS, ETCD_UNAVAILABLE);
+    }
 }
 
-static void restart_between_calls(void) {
-    struct etcd_server server;
-    etcd_start(&server, NULL);
-    struct etcd *etcd = tools_open(&server, 1);
-    for (int i = 0; i < 4; i++) {
-        tools_put(etcd, "a", "1");
-        i % 2 ? etcd_kill(&server) : etcd_stop(&server);
-        etcd_restart(&server);
-        if (i < 2)
-            tools_put(etcd, "a", "2");
-        CHECK_STR(tools_get(etcd, "a"), i < 2 ? "2" : "1");
+/* Makes a write; returns the number of requests that the server received. */
+static int call_server(struct etcd *etcd, struct fake_server *server, bool idempotent, int ms,
+                       enum etcd_status want, const char *text) {
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {
+        .deadline_ns = tools_in_ms(ms), .idempotent = idempotent, .error = error, .error_size = sizeof error};
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, NULL), want);
+    CHECK_HAS(error, text);
+    return fake_server_requests(server);
+}
+
+/* Where the server never does it: more requests come than there are answers here, until the time is up. If it
+ * is up while an attempt is in flight, nobody knows whether that one was done: that is another course. */
+static void call_until_time_is_up(const struct fake_server_answer answers[], size_t count, bool idempotent,
+                                  enum etcd_status want, const char *text) {
+    for (int tries = 0; tries < TRIES; tries++) {
+        struct fake_server *server = fake_server_start(FAKE_GRPC, answers, count);
+        char error[ETCD_ERROR_SIZE] = "";
+        const struct etcd_call call = {.deadline_ns = tools_in_ms((int64_t)SOON_MS * (tries + 1)),
+                                       .idempotent = idempotent,
+                                       .error = error,
+                                       .error_size = sizeof error};
+        enum etcd_status status =
+            etcd_put(tools_open_at(fake_server_endpoint(server)), &tools_put_a, &call, NULL);
+        if (status == want && strstr(error, text) != NULL && fake_server_requests(server) > (int)count)
+            return;
+        CHECK(status == want || status == ETCD_UNKNOWN);
     }
-    CHECK_INT(version_of(etcd, "a"), 6);
+    FAIL("%d times the time was up too early, or while an attempt was in flight", TRIES);
+}
+
+/* Each status code of gRPC, as the answer to a write and to a read. */
+static void codes(void) {
+    static const struct {
+        int code;
+        enum etcd_status write, read;
+        const char *message;
+    } each[] = {
+        {GRPC_STATUS_CANCELLED, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "context canceled"},
+        {GRPC_STATUS_UNKNOWN, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "who knows"},
+        {GRPC_STATUS_INVALID_ARGUMENT, ETCD_INVALID, ETCD_INVALID, "etcdserver: anything"},
+        {GRPC_STATUS_DEADLINE_EXCEEDED, ETCD_UNKNOWN, ETCD_TIMEOUT, "context deadline exceeded"},
+        {GRPC_STATUS_NOT_FOUND, ETCD_NOT_FOUND, ETCD_NOT_FOUND, "etcdserver: requested lease not found"},
+        {GRPC_STATUS_ALREADY_EXISTS, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "what exists?"},
+        {GRPC_STATUS_PERMISSION_DENIED, ETCD_DENIED, ETCD_DENIED, "etcdserver: permission denied"},
+        {GRPC_STATUS_RESOURCE_EXHAUSTED, ETCD_EXHAUSTED, ETCD_EXHAUSTED, "etcdserver: too many requests"},
+        {GRPC_STATUS_FAILED_PRECONDITION, ETCD_EXISTS, ETCD_EXISTS, "etcdserver: lease already exists"},
+        {GRPC_STATUS_FAILED_PRECONDITION, ETCD_FAILED, ETCD_FAILED, "etcdserver: anything"},
+        {GRPC_STATUS_ABORTED, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "a"},
+        {GRPC_STATUS_OUT_OF_RANGE, ETCD_COMPACTED, ETCD_COMPACTED,
+         "etcdserver: mvcc: required revision has been compacted"},
+        {GRPC_STATUS_OUT_OF_RANGE, ETCD_FUTURE, ETCD_FUTURE,
+         "etcdserver: mvcc: required revision is a future revision"},
+        {GRPC_STATUS_OUT_OF_RANGE, ETCD_INVALID, ETCD_INVALID, "etcdserver: anything"},
+        {GRPC_STATUS_UNIMPLEMENTED, ETCD_FAILED, ETCD_FAILED, "unknown service"},
+        {GRPC_STATUS_INTERNAL, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "a"},
+        {GRPC_STATUS_UNAVAILABLE, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "etcdserver: request timed out"},
+        {GRPC_STATUS_UNAVAILABLE, ETCD_UNAVAILABLE, ETCD_UNAVAILABLE, "etcdserver: no leader"},
+        {GRPC_STATUS_DATA_LOSS, ETCD_FAILED, ETCD_FAILED, "etcdserver: corrupt cluster"},
+        {GRPC_STATUS_UNAUTHENTICATED, ETCD_DENIED, ETCD_DENIED, "etcdserver: invalid auth token"},
+        {99, ETCD_UNKNOWN, ETCD_UNAVAILABLE, "no code"},
+    };
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        const struct fake_server_answer answer = {.code = each[i].code, .message = each[i].message};
+        struct fake_server *server = fake_server_start(FAKE_GRPC, &answer, 1);
+        struct etcd *etcd = tools_open_at(fake_server_endpoint(server));
+        if (each[i].write == ETCD_UNAVAILABLE)
+            call_until_time_is_up(&answer, 1, false, each[i].write, each[i].message);
+        else
+            CHECK_INT(call_server(etcd, server, false, PATIENCE_MS, each[i].write, each[i].message), 1);
+        bool repeats = each[i].read == ETCD_UNAVAILABLE || each[i].read == ETCD_TIMEOUT;
+        tools_check_range(etcd, repeats ? 30 : PATIENCE_MS, each[i].read);
+    }
+}
+
+static void answers_of_no_sense(void) {
+    static const struct fake_server_answer http = {.http = "404"}, empty = {.code = 0},
+                                           garbage = {.data = "\xff\xff\xff", .size = 3};
+    struct fake_server *server = fake_server_start(FAKE_GRPC, &http, 1);
+    CHECK_INT(call_server(tools_open_at(fake_server_endpoint(server)), server, false, PATIENCE_MS,
+                          ETCD_FAILED, "404"),
+              1);
+    server = fake_server_start(FAKE_GRPC, &empty, 1);
+    CHECK_INT(call_server(tools_open_at(fake_server_endpoint(server)), server, false, PATIENCE_MS,
+                          ETCD_UNKNOWN, ""),
+              1);
+    struct etcd *etcd = tools_open_at(fake_server_endpoint(fake_server_start(FAKE_GRPC, &garbage, 1)));
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_call call = {.error = error, .error_size = sizeof error};
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, &reply), ETCD_FAILED);
+    CHECK_HAS(error, "no sense");
+    CHECK(!reply);
+    CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, &reply), ETCD_UNKNOWN); /* the server may have done it */
+    CHECK_HAS(error, "no sense");
+    CHECK(!reply);
+    struct etcd_lease_info *info = NULL;
+    CHECK_STATUS(etcd_lease_time_to_live(etcd, 7, true, NULL, &info), ETCD_FAILED);
+    struct etcd_members *members = NULL;
+    CHECK_STATUS(etcd_member_list(etcd, NULL, &members), ETCD_FAILED);
+    struct etcd_member_status status;
+    CHECK_STATUS(etcd_member_status(etcd, 0, NULL, &status), ETCD_FAILED);
+    int64_t id = -7;
+    struct etcd_bytes *key = NULL;
+    CHECK_STATUS(etcd_lease_grant(etcd, 5, 0, NULL, &id, NULL), ETCD_UNKNOWN);
+    CHECK_STATUS(etcd_lock(etcd, etcd_text("l"), 7, NULL, &key, &id), ETCD_UNKNOWN);
+    CHECK(!info && !members && !key && id == -7);
+    /* An answer of another type. */
+    static const struct fake_server_answer other = {.data = "\x1a\x00", .size = 2};
+    const struct etcd_txn txn = {.then = NULL};
+    etcd = tools_open_at(fake_server_endpoint(fake_server_start(FAKE_GRPC, &other, 1)));
+    CHECK_STATUS(etcd_txn(etcd, &txn, NULL, &reply), ETCD_FAILED);
+    CHECK(!reply);
+}
+
+#define NO_LEADER                                                                                            \
+    { .code = GRPC_STATUS_UNAVAILABLE, .message = "etcdserver: no leader" }
+#define FULL                                                                                                 \
+    { .code = GRPC_STATUS_RESOURCE_EXHAUSTED, .message = "etcdserver: too many requests" }
+#define FAILS                                                                                                \
+    { .code = GRPC_STATUS_FAILED_PRECONDITION, .message = "etcdserver: anything" }
+#define DENIED                                                                                               \
+    { .code = GRPC_STATUS_PERMISSION_DENIED, .message = "etcdserver: permission denied" }
+#define DONE                                                                                                 \
+    { .data = "", .size = 0 }
+#define CUT                                                                                                  \
+    { .how = FAKE_CLOSE }
+
+/* A write with two attempts: the answer to the second one says nothing about the first. */
+static void second_attempts(void) {
+    static const struct {
+        struct fake_server_answer answers[3];
+        bool idempotent;
+        enum etcd_status status;
+        int asked; /* 0: more than the answers here */
+        const char *text;
+    } courses[] = {
+        /* A member without a leader did nothing. */
+        {{NO_LEADER, NO_LEADER, DONE}, false, ETCD_OK, 3, ""},
+        {{NO_LEADER, FULL, DONE}, false, ETCD_EXHAUSTED, 2, "too many"},
+        {{NO_LEADER, CUT, DONE}, false, ETCD_UNKNOWN, 2, ""},
+        {{NO_LEADER, NO_LEADER, NO_LEADER}, false, ETCD_UNAVAILABLE, 0, "no leader"},
+        /* A member whose connection was closed may have done it. */
+        {{CUT, DONE, DONE}, false, ETCD_UNKNOWN, 1, ""},
+        {{CUT, CUT, DONE}, true, ETCD_OK, 3, ""},
+        {{CUT, NO_LEADER, NO_LEADER}, true, ETCD_UNKNOWN, 0, "no leader"},
+        {{CUT, FULL, DONE}, true, ETCD_UNKNOWN, 2, "too many"},
+        {{CUT, FAILS, DONE}, true, ETCD_UNKNOWN, 2, "anything"},
+        {{CUT, DENIED, DONE}, true, ETCD_UNKNOWN, 2, "denied"},
+    };
+    for (size_t i = 0; i < sizeof courses / sizeof *courses; i++) {
+        if (courses[i].asked == 0) {
+            call_until_time_is_up(courses[i].answers, 3, courses[i].idempotent, courses[i].status,
+                                  courses[i].text);
+            continue;
+        }
+        struct fake_server *server = fake_server_start(FAKE_GRPC, courses[i].answers, 3);
+        CHECK_INT(call_server(tools_open_at(fake_server_endpoint(server)), server, courses[i].idempotent,
+                              PATIENCE_MS, courses[i].status, courses[i].text),
+                  courses[i].asked);
+    }
+}
+
+/* A refused login is not repeated for ever, whatever the refusal is. */
+static void refused_logins(void) {
+    static const struct fake_server_answer answers[] = {
+        {.http = "401"},
+        {.code = 16, .message = "etcdserver: invalid auth token"},
+        {.code = 3, .message = "etcdserver: user name is empty"},
+        {.code = 3, .message = "etcdserver: authentication failed, invalid user ID or password"},
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct fake_server *server = fake_server_start(FAKE_GRPC, &answers[i], 1);
+        const struct etcd_config config = {.endpoints = fake_server_endpoint(server),
+                                           .user = "somebody",
+                                           .password = "secret-word",
+                                           .timeout_ms = PATIENCE_MS};
+        struct etcd *etcd = tools_open_config(&config);
+        char error[ETCD_ERROR_SIZE] = "";
+        const struct etcd_call call = {.error = error, .error_size = sizeof error};
+        CHECK_STATUS(etcd_put(etcd, &tools_put_a, &call, NULL), ETCD_DENIED);
+        CHECK(*error && !strstr(error, "secret-word"));
+        CHECK_INT(fake_server_requests(server), 1);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -223,7 +382,10 @@ int main(int argc, char **argv) {
     harness_run("no server listens", no_server_listens);
     harness_run("no leader, then one", no_leader_yet);
     harness_run("a paused server", paused_server);
-    harness_run("a truncated reply", truncated_reply);
-    harness_run("the server restarts between two calls", restart_between_calls);
+    harness_run("the peer is not an etcd server", not_a_server);
+    harness_run("each code of gRPC", codes);
+    harness_run("answers that make no sense", answers_of_no_sense);
+    harness_run("second attempts", second_attempts);
+    harness_run("refused logins", refused_logins);
     return harness_finish();
 }

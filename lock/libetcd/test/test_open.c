@@ -94,6 +94,29 @@ static void closing_idle_client(void) {
     }
 }
 
+/* Each thread opens and closes its own clients, which share only gRPC. */
+static void *come_and_go(void *server) {
+    for (int i = 0; i < 10; i++) {
+        const struct etcd_config config = {.endpoints = tools_endpoints(server, 1),
+                                           .timeout_ms = PATIENCE_MS};
+        struct etcd *etcd;
+        CHECK_STATUS(etcd_open(&config, &etcd, NULL, 0), ETCD_OK);
+        tools_check_put(etcd, 0, ETCD_OK);
+        etcd_close(etcd);
+    }
+    return NULL;
+}
+
+static void open_and_close_in_threads(void) {
+    struct etcd_server server;
+    pthread_t threads[8];
+    etcd_start(&server, NULL);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, come_and_go, &server), 0);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        CHECK_INT(pthread_join(threads[i], NULL), 0);
+}
+
 /* ---- configurations ---- */
 
 static void check_config(const struct etcd_config *config, const char *text) {
@@ -149,26 +172,34 @@ static const char *file_of(const char *name, const char *text) {
 static void users_and_files(void) {
     const char *pem = file_of("some.pem", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n");
     const char *text = file_of("text", "no PEM\n"), *empty = file_of("empty", "");
-    check_config(&(struct etcd_config){.endpoints = "a", .user = "u"}, "a user needs a password");
-    check_config(&(struct etcd_config){.endpoints = "a", .password = "secret-word"}, "a password a user");
+    const struct {
+        const char *user, *password, *ca_file, *cert_file, *key_file, *says; /* NULL: it is opened */
+    } configs[] = {
+        {"u", NULL, NULL, NULL, NULL, "a user needs a password"},
+        {NULL, "secret-word", NULL, NULL, NULL, "a password a user"},
+        {NULL, NULL, NULL, pem, pem, "ca_file"},
+        {NULL, NULL, pem, pem, NULL, "both or none"},
+        {NULL, NULL, pem, NULL, pem, "both or none"},
+        {NULL, NULL, NULL, NULL, pem, "ca_file"},
+        {NULL, NULL, "/nowhere/x.pem", NULL, NULL, "/nowhere/x.pem: No such file"},
+        {NULL, NULL, harness_dir(), NULL, NULL, "Is a directory"},
+        {NULL, NULL, text, NULL, NULL, "text: is not a PEM file"},
+        {NULL, NULL, empty, NULL, NULL, "empty: is not a PEM file"},
+        {NULL, NULL, pem, pem, text, "text: is not a PEM file"},
+        {NULL, NULL, pem, "/nowhere", pem, "/nowhere: No such file"},
+        {NULL, NULL, pem, pem, pem, NULL},
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        const struct etcd_config config = {.endpoints = "a",
+                                           .user = configs[i].user,
+                                           .password = configs[i].password,
+                                           .ca_file = configs[i].ca_file,
+                                           .cert_file = configs[i].cert_file,
+                                           .key_file = configs[i].key_file};
+        check_config(&config, configs[i].says);
+    }
     check_config(&(struct etcd_config){.endpoints = "a:x", .user = "u", .password = "secret-word"},
                  "endpoint 1 ");
-    check_config(&(struct etcd_config){.endpoints = "a", .cert_file = pem, .key_file = pem}, "ca_file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = pem, .cert_file = pem}, "both or none");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = pem, .key_file = pem}, "both or none");
-    check_config(&(struct etcd_config){.endpoints = "a", .key_file = pem}, "ca_file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = "/nowhere/x.pem"},
-                 "/nowhere/x.pem: No such file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = harness_dir()}, "Is a directory");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = text}, "text: is not a PEM file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = empty}, "empty: is not a PEM file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = pem, .cert_file = pem, .key_file = text},
-                 "text: is not a PEM file");
-    check_config(
-        &(struct etcd_config){.endpoints = "a", .ca_file = pem, .cert_file = "/nowhere", .key_file = pem},
-        "/nowhere: No such file");
-    check_config(&(struct etcd_config){.endpoints = "a", .ca_file = pem, .cert_file = pem, .key_file = pem},
-                 NULL);
     check_config(&(struct etcd_config){.endpoints = "a", .timeout_ms = INT64_MAX}, NULL);
 }
 
@@ -184,6 +215,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("closing ends calls", closing);
     harness_run("closing an idle client", closing_idle_client);
+    harness_run("threads open and close clients", open_and_close_in_threads);
     harness_run("endpoints as text", endpoint_texts);
     harness_run("a user without a password, files that are not PEM", users_and_files);
     harness_run("texts of statuses", texts);

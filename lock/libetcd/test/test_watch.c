@@ -1,43 +1,31 @@
 /* Watches on one server. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdatomic.h>
 
 #include "lock/libetcd/test/recorder.h"
 
 static struct etcd_server server; /* reports progress every 200 ms */
 
-/* Set up by each test. */
-struct start {
-    struct etcd *etcd;
-    int64_t base; /* the store's revision */
-};
-
-static struct start begin(void) {
-    struct start start = {.etcd = tools_open(&server, 1)};
-    start.base = recorder_revision(start.etcd);
-    return start;
-}
-
 /* ---- events ---- */
 
 static void events_for_each_change(void) {
-    struct start s = begin();
-    struct recorder *of_key =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("ab")}, s.base);
-    struct recorder *under_prefix =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("a"), .prefix = true}, s.base);
-    struct recorder *in_range = recorder_watch(
-        s.etcd, &(struct etcd_watch_config){.key = etcd_text("aa"), .end = etcd_text("ac")}, s.base);
-    struct recorder *with_prev =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("ab"), .prev = true}, s.base);
-    struct recorder *only_deletes =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("ab"), .no_puts = true}, s.base);
-    struct recorder *only_puts = recorder_watch(
-        s.etcd, &(struct etcd_watch_config){.key = etcd_text("ab"), .no_deletes = true}, s.base);
-    struct recorder *const all[] = {of_key, under_prefix, in_range, with_prev, only_deletes, only_puts, NULL};
-    for (size_t i = 0; all[i]; i++)
-        recorder_created(all[i]);
+    enum { UNDER_PREFIX = 1, WATCHES = 6 };
+    static const struct {
+        struct etcd_watch_config config;
+        const char *text;
+    } watches[WATCHES] = {
+        {{.key = {"ab", 2}}, "created@0 ab=1@1 ab=4@4 -ab@5 ab=@6"},
+        {{.key = {"a", 1}, .prefix = true}, "created@0 ab=1@1 ac=2@2 ab=4@4 -ab@5 ab=@6"},
+        {{.key = {"aa", 2}, .end = {"ac", 2}}, "created@0 ab=1@1 ab=4@4 -ab@5 ab=@6"},
+        {{.key = {"ab", 2}, .prev = true}, "created@0 ab=1@1 ab=4@4(1) -ab@5(4) ab=@6"},
+        {{.key = {"ab", 2}, .no_puts = true}, "created@0 -ab@5"},
+        {{.key = {"ab", 2}, .no_deletes = true}, "created@0 ab=1@1 ab=4@4 ab=@6"},
+    };
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *recorders[WATCHES];
+    for (int i = 0; i < WATCHES; i++)
+        recorders[i] = recorder_watch(s.etcd, &watches[i].config, s.base);
+    for (int i = 0; i < WATCHES; i++)
+        recorder_created(recorders[i]);
     tools_put(s.etcd, "ab", "1");
     tools_put(s.etcd, "ac", "2");
     tools_put(s.etcd, "b", "3");
@@ -45,19 +33,15 @@ static void events_for_each_change(void) {
     recorder_delete(s.etcd, "ab");
     recorder_delete(s.etcd, "ab"); /* deletes nothing: no event */
     tools_put(s.etcd, "ab", "");
-    recorder_is(of_key, "created@0 ab=1@1 ab=4@4 -ab@5 ab=@6");
-    recorder_is(under_prefix, "created@0 ab=1@1 ac=2@2 ab=4@4 -ab@5 ab=@6");
-    recorder_is(in_range, "created@0 ab=1@1 ab=4@4 -ab@5 ab=@6");
-    recorder_is(with_prev, "created@0 ab=1@1 ab=4@4(1) -ab@5(4) ab=@6");
-    recorder_is(only_deletes, "created@0 -ab@5");
-    recorder_is(only_puts, "created@0 ab=1@1 ab=4@4 ab=@6");
+    for (int i = 0; i < WATCHES; i++)
+        recorder_is(recorders[i], watches[i].text);
     const struct etcd_delete everything = {.prefix = true};
     CHECK_STATUS(etcd_delete(s.etcd, &everything, NULL, NULL), ETCD_OK);
-    recorder_has(under_prefix, " -ab@7 -ac@7");
+    recorder_has(recorders[UNDER_PREFIX], " -ab@7 -ac@7");
 }
 
 static void past_and_future(void) {
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     tools_put(s.etcd, "a", "1");
     tools_put(s.etcd, "a", "2");
     tools_put(s.etcd, "a", "3");
@@ -88,7 +72,7 @@ static bool has_progressed(void *arg) {
 
 /* Only a watch that requested progress gets it; progress moves the revision where the watch resumes. */
 static void progress_notifications(void) {
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     struct etcd_watch_config config = recorder_key("quiet");
     struct recorder *silent = recorder_watch(s.etcd, &config, s.base);
     config.progress = true;
@@ -109,12 +93,10 @@ static bool are_watched(void *arg) {
 
 static void thousand_watches(void) {
     enum { WATCHES = 1000, A_TXN = 100 };
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     static struct recorder *recorder[WATCHES];
-    for (int i = 0; i < WATCHES; i++) {
-        struct etcd_watch_config config = recorder_key(harness_format("many/%d", i));
-        recorder[i] = recorder_watch(s.etcd, &config, s.base);
-    }
+    for (int i = 0; i < WATCHES; i++)
+        recorder[i] = recorder_watch_key(s.etcd, harness_format("many/%d", i), s.base);
     for (int i = 0; i < WATCHES; i++)
         recorder_created(recorder[i]);
     for (int round = 1; round <= 2; round++) {
@@ -148,7 +130,7 @@ static void thousand_watches(void) {
 static void fragments_are_joined(void) {
     enum { PUTS = 40 };
     static const char sent[] = "grpc_server_msg_sent_total{grpc_method=\"Watch\"";
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     const char *large = harness_repeat('x', 100000);
     for (int i = 0; i < PUTS; i++)
         tools_put(s.etcd, "large", large);
@@ -176,7 +158,7 @@ static void fragments_are_joined(void) {
 /* ---- the end of a watch ---- */
 
 static void compaction_ends_watch(void) {
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     for (int i = 0; i < 5; i++)
         tools_put(s.etcd, "a", "1");
     CHECK_STATUS(etcd_compact(s.etcd, s.base + 4, true, NULL), ETCD_OK);
@@ -195,13 +177,11 @@ static void compaction_ends_watch(void) {
 }
 
 static void an_empty_range_is_refused(void) {
-    struct start s = begin();
+    struct recorder_start s = recorder_begin(&server);
     struct etcd_watch_config config = {.key = etcd_text("b"), .end = etcd_text("a")};
-    struct recorder *before =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("c")}, s.base);
+    struct recorder *before = recorder_watch_key(s.etcd, "c", s.base);
     struct recorder *empty = recorder_watch(s.etcd, &config, s.base);
-    struct recorder *after =
-        recorder_watch(s.etcd, &(struct etcd_watch_config){.key = etcd_text("c")}, s.base);
+    struct recorder *after = recorder_watch_key(s.etcd, "c", s.base);
     recorder_is(empty, harness_format("ended:%s", etcd_status_text(ETCD_INVALID)));
     tools_put(s.etcd, "c", "1");
     recorder_is(before, "created@0 c=1@1");
@@ -209,81 +189,203 @@ static void an_empty_range_is_refused(void) {
     recorder_cancel(empty);
 }
 
-/* The user u may read what begins with "u/", root everything. */
-static void enable_auth(const struct etcd_server *etcd) {
-    static const char *const steps[][6] = {
-        {"user", "add", "root:r"},
-        {"user", "grant-role", "root", "root"},
-        {"user", "add", "u:u"},
-        {"role", "add", "reader"},
-        {"role", "grant-permission", "reader", "read", "u/", "u0"},
-        {"user", "grant-role", "u", "reader"},
-        {"auth", "enable"},
-    };
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const char *const *s = steps[i];
-        const char *said = etcd_command(etcd, s[0], s[1], s[2], s[3], s[4], s[5], NULL);
-        if (strstr(said, "Error"))
-            FAIL("%s %s: %s", s[0], s[1], said);
-    }
-}
-
-static struct etcd *open_as(const struct etcd_server *etcd, const char *user, const char *password) {
-    const struct etcd_config config = {
-        .endpoints = tools_endpoints(etcd, 1), .user = user, .password = password, .timeout_ms = PATIENCE_MS};
-    return tools_open_config(&config);
-}
-
 /* Also for a client that was opened before authentication was on: it has no token, and logs in. */
 static void permissions_of_users(void) {
     struct etcd_server own;
-    etcd_start(&own, NULL);
-    struct etcd *early = open_as(&own, "u", "u");
+    etcd_start(&own, "--bcrypt-cost", "4", NULL);
+    tools_add_users(&own);
+    struct etcd *early = tools_open_as(&own, "bob", "bobpw");
     int64_t base = recorder_revision(early);
-    struct etcd_watch_config mine = recorder_key("u/a"), not_mine = recorder_key("r/a");
-    struct recorder *before = recorder_watch(early, &mine, base);
+    struct recorder *before = recorder_watch_key(early, "b/a", base);
     recorder_created(before);
-    enable_auth(&own);
-    struct etcd *root = open_as(&own, "root", "r"), *user = open_as(&own, "u", "u");
-    struct recorder *after = recorder_watch(early, &mine, base);
-    struct recorder *allowed = recorder_watch(user, &mine, base);
-    struct recorder *denied = recorder_watch(user, &not_mine, base);
-    struct recorder *early_denied = recorder_watch(early, &not_mine, base);
-    struct recorder *nobody = recorder_watch(tools_open(&own, 1), &mine, base);
-    recorder_created(after);
-    recorder_created(allowed);
-    const char *ended = harness_format("ended:%s", etcd_status_text(ETCD_DENIED));
-    recorder_is(denied, ended);
-    recorder_is(early_denied, ended);
-    recorder_is(nobody, ended);
-    tools_put(root, "r/a", "1");
-    tools_put(root, "u/a", "2");
-    recorder_has(before, "u/a=2@2");
-    recorder_has(after, "u/a=2@2");
-    recorder_has(allowed, "u/a=2@2");
+    tools_enable_auth(&own);
+    struct etcd *alice = tools_open_as(&own, "alice", "secret-word"),
+                *bob = tools_open_as(&own, "bob", "bobpw");
+    struct recorder *told[] = {before, recorder_watch_key(early, "b/a", base),
+                               recorder_watch_key(bob, "b/a", base)};
+    struct recorder *denied[] = {recorder_watch_key(bob, "r/a", base), recorder_watch_key(early, "r/a", base),
+                                 recorder_watch_key(tools_open(&own, 1), "b/a", base)};
+    for (int i = 0; i < 3; i++) {
+        recorder_created(told[i]);
+        recorder_is(denied[i], "ended:denied");
+    }
+    tools_put(alice, "r/a", "1");
+    tools_put(alice, "b/a", "2");
+    for (int i = 0; i < 3; i++)
+        recorder_has(told[i], "b/a=2@2");
     CHECK_INT(before->events, 1);
-    recorder_is(denied, ended);
+    recorder_is(denied[0], "ended:denied");
 }
 
-/* Only on request (SECKILL_ETCD_MINUTES): the server accepts the pings of an idle client. */
-static int minutes;
+/* ---- cancelled and started while events arrive ---- */
 
-static void no_events_for_minutes(void) {
-    struct start s = begin();
-    struct etcd_watch_config config = recorder_key("quiet");
-    struct recorder *recorder = recorder_watch(s.etcd, &config, s.base);
+struct load {
+    struct etcd *etcd;
+    const char *key;
+    atomic_bool stop;
+    pthread_t thread;
+};
+
+static void *put_all_the_time(void *arg) {
+    struct load *load = arg;
+    while (!atomic_load(&load->stop) && !harness_failed())
+        tools_put(load->etcd, load->key, "1");
+    return NULL;
+}
+
+static void start_load(struct load *load, struct etcd *etcd, const char *key) {
+    *load = (struct load){.etcd = etcd, .key = key};
+    CHECK_INT(pthread_create(&load->thread, NULL, put_all_the_time, load), 0);
+}
+
+static void stop_load(struct load *load) {
+    atomic_store(&load->stop, true);
+    pthread_join(load->thread, NULL);
+}
+
+static bool has_event(void *arg) {
+    return recorder_events(arg) > 0;
+}
+
+static void dawdle(struct recorder *recorder) {
+    (void)recorder;
+    for (volatile int i = 0; i < 20000;)
+        i = i + 1;
+}
+
+static void cancel_while_events_arrive(void) {
+    enum { ROUNDS = 200 };
+    struct recorder_start s = recorder_begin(&server);
+    struct load load;
+    start_load(&load, tools_open(&server, 1), "busy");
+    for (int i = 0; i < ROUNDS && !harness_failed(); i++) {
+        struct recorder *recorder = recorder_watch_key(s.etcd, "busy", s.base);
+        recorder_then(recorder, dawdle, NULL);
+        if (i % 3 > 0)
+            CHECK(harness_wait(has_event, recorder, PATIENCE_MS));
+        recorder_cancel(recorder);
+    }
+    stop_load(&load);
+}
+
+/* recorder_cancel() returns only after the callback, also if that is blocked. */
+static void *release_later(void *arg) {
+    struct recorder *recorder = arg;
+    harness_pause_ms(50);
+    recorder->arg = recorder;
+    recorder_release(recorder);
+    return NULL;
+}
+
+static void cancelling_waits_for_the_callback(void) {
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *recorder = recorder_watch_key(s.etcd, "a", s.base);
+    pthread_t thread;
     recorder_created(recorder);
-    harness_pause_ms(minutes * 60000);
-    tools_put(s.etcd, "quiet", "1");
-    recorder_is(recorder, "created@0 quiet=1@1");
+    recorder_hold(recorder);
+    tools_put(s.etcd, "other", "0");
+    struct etcd *other = tools_open(&server, 1); /* blocks the loop */
+    tools_put(other, "a", "1");
+    recorder_wait_held(recorder);
+    CHECK_INT(pthread_create(&thread, NULL, release_later, recorder), 0);
+    etcd_watch_cancel(recorder->watch);
+    CHECK(recorder->arg == recorder);
+    pthread_join(thread, NULL);
+}
+
+static void cancel_itself_at_once(struct recorder *recorder) {
+    etcd_watch_cancel(recorder->watch);
+    recorder->closed = true;
+}
+
+static void cancel_itself(struct recorder *recorder) {
+    if (recorder->events > 0)
+        cancel_itself_at_once(recorder);
+}
+
+static void cancel_the_other(struct recorder *recorder) {
+    struct recorder *other = recorder->arg;
+    if (recorder->events != 1)
+        return;
+    etcd_watch_cancel(other->watch);
+    other->closed = true;
+}
+
+static void cancel_from_callbacks(void) {
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *itself = recorder_watch_key(s.etcd, "a", s.base);
+    struct recorder *other = recorder_watch_key(s.etcd, "a", s.base);
+    struct recorder *canceller = recorder_watch_key(s.etcd, "a", s.base);
+    recorder_created(itself);
+    recorder_created(other);
+    recorder_then(itself, cancel_itself, NULL);
+    recorder_then(canceller, cancel_the_other, other);
+    tools_put(s.etcd, "a", "1");
+    tools_put(s.etcd, "a", "2");
+    recorder_is(canceller, "created@0 a=1@1 a=2@2");
+    recorder_is(itself, "created@0 a=1@1");
+    struct recorder *ended = recorder_watch(
+        s.etcd, &(struct etcd_watch_config){.key = etcd_text("b"), .end = etcd_text("a")}, s.base);
+    recorder_then(ended, cancel_itself_at_once, NULL); /* or it has been reported already */
+    recorder_has(ended, "ended:");
+}
+
+/* A watch that starts another one from its callback; the new one reports later events. */
+static struct etcd *of_callbacks;
+
+static void begin_another(struct recorder *recorder) {
+    if (recorder->events != 1 || recorder->arg)
+        return;
+    struct etcd_watch_config config = recorder_key("second");
+    config.revision = recorder->base + 1;
+    recorder->arg = recorder_watch(of_callbacks, &config, recorder->base);
+}
+
+static bool has_another(void *arg) {
+    struct recorder *recorder = arg;
+    pthread_mutex_lock(&recorder->mutex);
+    pthread_mutex_unlock(&recorder->mutex);
+    return recorder_events(recorder) > 0 && *(void *volatile *)&recorder->arg;
+}
+
+static void start_from_callback(void) {
+    struct recorder_start s = recorder_begin(&server);
+    struct recorder *first = recorder_watch_key(s.etcd, "first", s.base);
+    of_callbacks = s.etcd;
+    recorder_then(first, begin_another, NULL);
+    recorder_created(first);
+    tools_put(s.etcd, "first", "1");
+    CHECK(harness_wait(has_another, first, PATIENCE_MS));
+    tools_put(s.etcd, "second", "2");
+    recorder_is(first->arg, "created@0 second=2@2");
+}
+
+static void close_while_events_arrive(void) {
+    struct load load;
+    start_load(&load, tools_open(&server, 1), "busy");
+    for (int i = 0; i < 30 && !harness_failed(); i++) {
+        const struct etcd_config config = {.endpoints = tools_endpoints(&server, 1)};
+        struct etcd *etcd = NULL;
+        CHECK_STATUS(etcd_open(&config, &etcd, NULL, 0), ETCD_OK);
+        struct recorder *recorder[5];
+        for (int j = 0; j < 5; j++) {
+            recorder[j] = recorder_watch_key(etcd, "busy", 0);
+            recorder_then(recorder[j], dawdle, NULL);
+        }
+        if (i % 3 > 0)
+            CHECK(harness_wait(has_event, recorder[0], PATIENCE_MS));
+        etcd_close(etcd);
+        for (int j = 0; j < 5; j++) {
+            pthread_mutex_lock(&recorder[j]->mutex);
+            recorder[j]->closed = true;
+            pthread_mutex_unlock(&recorder[j]->mutex);
+        }
+    }
+    stop_load(&load);
 }
 
 int main(int argc, char **argv) {
-    const char *given = getenv("SECKILL_ETCD_MINUTES");
-    minutes = given ? (int)strtol(given, NULL, 10) : 0;
     harness_begin(argc, argv);
-    if (minutes)
-        harness_limit(240 + 60 * (unsigned)minutes);
     if (*harness_dir())
         etcd_start(&server, "--experimental-watch-progress-notify-interval", "200ms", NULL);
     harness_run("events for each change", events_for_each_change);
@@ -294,7 +396,10 @@ int main(int argc, char **argv) {
     harness_run("a compaction ends the watch", compaction_ends_watch);
     harness_run("an empty range is refused", an_empty_range_is_refused);
     harness_run("permissions of users", permissions_of_users);
-    if (minutes)
-        harness_run("no events for minutes", no_events_for_minutes);
+    harness_run("cancelled while events arrive", cancel_while_events_arrive);
+    harness_run("cancelling waits for the callback", cancelling_waits_for_the_callback);
+    harness_run("cancelled from callbacks", cancel_from_callbacks);
+    harness_run("started from a callback", start_from_callback);
+    harness_run("client closed while events arrive", close_while_events_arrive);
     return harness_finish();
 }

@@ -8,9 +8,8 @@ static void started_before_server(void) {
     etcd_start(&later, NULL);
     etcd_kill(&later);
     struct etcd *etcd = tools_open(&later, 1);
-    struct etcd_watch_config config = recorder_key("a");
-    struct recorder *recorder = recorder_watch(etcd, &config, 1);
-    struct recorder *cancelled = recorder_watch(etcd, &config, 1);
+    struct recorder *recorder = recorder_watch_key(etcd, "a", 1);
+    struct recorder *cancelled = recorder_watch_key(etcd, "a", 1);
     harness_pause_ms(20);
     recorder_cancel(cancelled);
     CHECK_INT(recorder->calls, 0);
@@ -61,10 +60,9 @@ static void start_missing(struct missing *m) {
     m->client = tools_open(&m->etcd, 1);
     m->other = tools_open(&m->etcd, 1);
     m->base = recorder_revision(m->other);
-    struct etcd_watch_config config = recorder_key("gate");
-    m->gate = recorder_watch(m->client, &config, m->base);
-    config = recorder_key("a");
+    struct etcd_watch_config config = recorder_key("a");
     config.prev = true;
+    m->gate = recorder_watch_key(m->client, "gate", m->base);
     m->recorder = recorder_watch(m->client, &config, m->base);
     recorder_created(m->gate);
     recorder_created(m->recorder);
@@ -116,10 +114,9 @@ static void resumed_after_its_progress(void) {
     etcd_start(&own, "--experimental-watch-progress-notify-interval", "100ms", NULL);
     struct etcd *client = tools_open(&own, 1), *other = tools_open(&own, 1);
     int64_t base = recorder_revision(other);
-    struct etcd_watch_config config = recorder_key("gate");
-    struct recorder *gate = recorder_watch(client, &config, base);
-    config = recorder_key("quiet");
-    struct recorder *no_progress = recorder_watch(client, &config, base);
+    struct recorder *gate = recorder_watch_key(client, "gate", base);
+    struct recorder *no_progress = recorder_watch_key(client, "quiet", base);
+    struct etcd_watch_config config = recorder_key("quiet");
     config.progress = true;
     struct recorder *quiet = recorder_watch(client, &config, base);
     recorder_created(quiet);

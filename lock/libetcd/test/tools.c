@@ -1,6 +1,7 @@
 #include "lock/libetcd/test/tools.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #include "lock/libetcd/etcd_client.h"
@@ -32,6 +33,37 @@ struct etcd *tools_open_config(const struct etcd_config *config) {
 
 struct etcd *tools_open(const struct etcd_server *servers, int count) {
     const struct etcd_config config = {.endpoints = tools_endpoints(servers, count),
+                                       .timeout_ms = PATIENCE_MS};
+    return tools_open_config(&config);
+}
+
+void tools_add_users(const struct etcd_server *server) {
+    static const char *const commands[][6] = {
+        {"user", "add", "root:rootpw"},
+        {"user", "add", "alice:secret-word"},
+        {"user", "add", "bob:bobpw"},
+        {"role", "add", "all"},
+        {"role", "add", "b"},
+        {"user", "grant-role", "root", "root"},
+        {"user", "grant-role", "alice", "all"},
+        {"user", "grant-role", "bob", "b"},
+        {"role", "grant-permission", "all", "readwrite", "", "--prefix=true"},
+        {"role", "grant-permission", "b", "read", "b", "--prefix=true"},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const char *const *c = commands[i];
+        CHECK(!strstr(etcd_command(server, c[0], c[1], c[2], c[3], c[4], c[5], NULL), "Error"));
+    }
+}
+
+void tools_enable_auth(const struct etcd_server *server) {
+    CHECK_HAS(etcd_command(server, "auth", "enable", NULL), "Authentication Enabled");
+}
+
+struct etcd *tools_open_as(const struct etcd_server *server, const char *user, const char *password) {
+    const struct etcd_config config = {.endpoints = tools_endpoints(server, 1),
+                                       .user = user,
+                                       .password = password,
                                        .timeout_ms = PATIENCE_MS};
     return tools_open_config(&config);
 }
@@ -105,4 +137,12 @@ void tools_check_put(struct etcd *etcd, int64_t ms, enum etcd_status want) {
 void tools_check_range(struct etcd *etcd, int64_t ms, enum etcd_status want) {
     const struct etcd_call call = {.deadline_ns = ms ? tools_in_ms(ms) : 0};
     CHECK_STATUS(etcd_range(etcd, &tools_range_a, &call, NULL), want);
+}
+
+uint64_t tools_answering(struct etcd *etcd) {
+    struct etcd_reply *reply = NULL;
+    CHECK_STATUS(etcd_range(etcd, &tools_range_a, NULL, &reply), ETCD_OK);
+    uint64_t member = reply->member_id;
+    etcd_reply_free(reply);
+    return member;
 }

@@ -19,6 +19,13 @@ struct etcd *tools_open(const struct etcd_server *servers, int count);
 /* The same with any configuration. Fails the test where it cannot. */
 struct etcd *tools_open_config(const struct etcd_config *config);
 
+/* Users of a server without authentication, which is switched on then: root (password rootpw) may do
+ * everything; alice (secret-word) may read and write all keys; bob (bobpw) may read keys that begin with b.
+ */
+void tools_add_users(const struct etcd_server *server);
+void tools_enable_auth(const struct etcd_server *server);
+struct etcd *tools_open_as(const struct etcd_server *server, const char *user, const char *password);
+
 /* The same for an endpoint that is not an etcd_server. */
 struct etcd *tools_open_at(const char *endpoints);
 /* The number of threads inside calls. */
@@ -31,6 +38,7 @@ int64_t tools_in_ms(int64_t ms);
 int64_t tools_put(struct etcd *etcd, const char *key, const char *value); /* the revision */
 const char *tools_get(struct etcd *etcd, const char *key);                /* NULL: there is none */
 int64_t tools_grant(struct etcd *etcd, int64_t ttl_s);
+uint64_t tools_answering(struct etcd *etcd); /* the id of the member that answers */
 
 /* A write and a read of the key a, and what becomes of them: within `ms`, or 0: as the client is configured.
  */
