@@ -74,7 +74,7 @@ static bool receive(int fd, char *request, size_t size) {
     for (;;) {
         request[held] = '\0';
         const char *body = strstr(request, "\r\n\r\n");
-        if (body != NULL) {
+        if (body) {
             char length[16];
             books_copy_after(request, "Content-Length: ", "\r", length, sizeof length);
             if (strlen(body + 4) >= (size_t)strtol(length, NULL, 10))
@@ -145,14 +145,20 @@ static void end(void *arg) {
     books_close(&seller->books);
 }
 
-static struct seller *start(struct books_item *items, int item_count, unsigned faults) {
+struct seller *seller_start_many(int items, int faulty, unsigned faults, int stock) {
     struct seller *seller = harness_alloc(sizeof *seller);
     struct worker *workers = harness_alloc(THREADS * sizeof *workers);
+    struct books_item *many = harness_alloc((size_t)items * sizeof *many);
+    for (int i = 0; i < items; i++) {
+        many[i] = (struct books_item){
+            .faults = faulty == items || i == faulty ? faults : 0, .stock = stock, .available = stock};
+        snprintf(many[i].name, sizeof many[i].name, "demo%s", items > 1 ? harness_format("-%d", i) : "");
+    }
+    seller->faults = faults;
+    seller->books = (struct books){.faults = faults, .items = many, .item_count = items};
+    pthread_mutex_init(&seller->lock, NULL);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
-    seller->faults = faults;
-    seller->books = (struct books){.faults = faults, .items = items, .item_count = item_count};
-    pthread_mutex_init(&seller->lock, NULL);
     seller->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(seller->listener, (const struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(seller->listener, 256) == 0);
@@ -161,44 +167,33 @@ static struct seller *start(struct books_item *items, int item_count, unsigned f
     harness_defer(end, seller);
     for (int i = 0; i < THREADS; i++)
         seller->fds[i] = -1;
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.seller = seller, .index = i};
-        CHECK_INT(pthread_create(&seller->threads[i], NULL, serve, &workers[i]), 0);
-        seller->started++;
+    for (; seller->started < THREADS; seller->started++) {
+        struct worker *worker = &workers[seller->started];
+        *worker = (struct worker){.seller = seller, .index = seller->started};
+        CHECK_INT(pthread_create(&seller->threads[seller->started], NULL, serve, worker), 0);
     }
     return seller;
 }
 
 struct seller *seller_start(unsigned faults, int stock) {
-    struct books_item *item = harness_alloc(sizeof *item);
-    *item = (struct books_item){.name = "demo", .faults = faults, .stock = stock, .available = stock};
-    return start(item, 1, faults);
-}
-
-struct seller *seller_start_many(int items, int faulty, unsigned faults, int stock) {
-    struct books_item *many = harness_alloc((size_t)items * sizeof *many);
-    for (int i = 0; i < items; i++) {
-        many[i] = (struct books_item){
-            .faults = faulty == items || i == faulty ? faults : 0, .stock = stock, .available = stock};
-        snprintf(many[i].name, sizeof many[i].name, "demo-%d", i);
-    }
-    return start(many, items, faults);
+    return seller_start_many(1, 1, faults, stock);
 }
 
 int seller_port(const struct seller *seller) {
     return seller->port;
 }
 
-int seller_requests(struct seller *seller) {
+static int read_locked(struct seller *seller, const int *number) {
     pthread_mutex_lock(&seller->lock);
-    int requests = seller->books.requests;
+    int now = *number;
     pthread_mutex_unlock(&seller->lock);
-    return requests;
+    return now;
+}
+
+int seller_requests(struct seller *seller) {
+    return read_locked(seller, &seller->books.requests);
 }
 
 int seller_orders(struct seller *seller) {
-    pthread_mutex_lock(&seller->lock);
-    int orders = seller->books.order_count;
-    pthread_mutex_unlock(&seller->lock);
-    return orders;
+    return read_locked(seller, &seller->books.order_count);
 }

@@ -6,9 +6,14 @@
 #include "loadtest/test/seller.h"
 #include "loadtest/test/seller_books.h"
 
-enum { EXTRA = 5 };
+enum { EXTRA = 5, LINES_MAX = 32, ORDER_TEXT = 256 };
 
-void books_say(struct books_answer *answer, int status, const char *format, ...) {
+/* ---- requests and answers ---- */
+
+static void say(struct books_answer *answer, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(struct books_answer *answer, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(answer->body, sizeof answer->body, format, arguments);
@@ -16,58 +21,28 @@ void books_say(struct books_answer *answer, int status, const char *format, ...)
     answer->status = status;
 }
 
-void books_print_order(char *text, size_t size, const struct books_order *order) {
-    snprintf(text, size,
-             "{\"order\":\"%s:%d\",\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d,\"state\":\"%s\"}",
-             order->item->name, order->number, order->item->name, order->user, order->quantity,
-             order->cancelled ? "cancelled" : "confirmed");
-}
-
-static void say_order(struct books_answer *answer, int status, const struct books_order *order) {
-    books_print_order(answer->body, sizeof answer->body, order);
-    answer->status = status;
-}
-
-void books_write(struct books *books, struct books_order *order) {
-    if (books->order_count == ORDERS_MAX)
-        return;
-    books->orders[books->order_count++] = *order;
-    order->item->order_count++;
-    order->item->units += order->quantity;
-}
-
-void books_sell(struct books *books, struct books_order *order) {
-    struct books_item *item = order->item;
-    struct books_order written = *order;
-    item->available -= order->quantity;
-    written.number = order->number = ++item->sold;
-    bool tenth = order->number % 10 == 0;
-    if (tenth && (item->faults & SELLER_LOSES))
-        return;
-    if (tenth && (item->faults & SELLER_ALTERS))
-        snprintf(written.user, sizeof written.user, "somebody-else");
-    written.cancelled = tenth && (item->faults & SELLER_CANCELS);
-    books_write(books, &written);
-    if (tenth && (item->faults & SELLER_PHANTOM) && item->available >= order->quantity) {
-        written.number = ++item->sold;
-        written.key[0] = '\0';
-        item->available -= order->quantity;
-        books_write(books, &written);
-    }
+static int print_order(char text[ORDER_TEXT], const struct books_order *order) {
+    return snprintf(text, ORDER_TEXT,
+                    "{\"order\":\"%s:%d\",\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d,\"state\":\"%s\"}",
+                    order->item->name, order->number, order->item->name, order->user, order->quantity,
+                    order->cancelled ? "cancelled" : "confirmed");
 }
 
 void books_copy_after(const char *text, const char *before, const char *end, char *value, size_t size) {
     const char *at = strstr(text, before);
-    at = at != NULL ? at + strlen(before) : "";
+    at = at ? at + strlen(before) : "";
     snprintf(value, size, "%.*s", (int)strcspn(at, end), at);
 }
 
-static int to_int(const char *digits) {
+static int number_after(const char *text, const char *before) {
+    char digits[16];
+    books_copy_after(text, before, "}", digits, sizeof digits);
     return (int)strtol(digits, NULL, 10);
 }
 
-struct books_item *books_find_item(struct books *books, const char *text, const char *before,
-                                   const char *end) {
+/* The item with the name between them; NULL: none. */
+static struct books_item *find_item(struct books *books, const char *text, const char *before,
+                                    const char *end) {
     char name[64];
     books_copy_after(text, before, end, name, sizeof name);
     for (int i = 0; i < books->item_count; i++) {
@@ -77,24 +52,12 @@ struct books_item *books_find_item(struct books *books, const char *text, const 
     return NULL;
 }
 
-int books_least(const struct books_item *item) {
-    return item->faults & SELLER_OVERSELLS ? -EXTRA : item->faults & SELLER_UNDERSELLS ? EXTRA : 0;
-}
-
-static const struct books_order *find_order(const struct books *books, const char *key) {
-    const struct books_order *known = NULL;
-    for (int i = 0; i < books->order_count; i++) {
-        if (strcmp(books->orders[i].key, key) == 0)
-            known = &books->orders[i];
-    }
-    return known;
-}
+/* ---- repeated keys ---- */
 
 /* Counts an attempt of the request's key, and returns what to do with its answer. */
-static enum books_mischief try_key(struct books *books, const char *request, unsigned faults) {
-    char text[64];
-    books_copy_after(request, "Idempotency-Key: ", "\r", text, sizeof text);
-    int key = strlen(text) > 10 ? to_int(text + strlen(text) - 10) % KEYS_MAX : 0;
+static enum books_mischief try_key(struct books *books, const char *key_text, unsigned faults) {
+    size_t length = strlen(key_text);
+    int key = length > 10 ? (int)(strtol(key_text + length - 10, NULL, 10) % KEYS_MAX) : 0;
     bool early = books->tries[key]++ < 2;
     books->requests++;
     if (key % 3 != 0)
@@ -109,110 +72,245 @@ static enum books_mischief try_key(struct books *books, const char *request, uns
                                            : BOOKS_HONEST;
 }
 
-static void buy(struct books *books, struct books_item *item, const char *request,
-                struct books_answer *answer) {
-    struct books_order order = {.item = item};
-    char quantity[16];
-    books_copy_after(request, "Idempotency-Key: ", "\r", order.key, sizeof order.key);
-    books_copy_after(request, "\"user\":\"", "\"", order.user, sizeof order.user);
-    books_copy_after(request, "\"quantity\":", "}", quantity, sizeof quantity);
-    order.quantity = to_int(quantity);
-    const struct books_order *known = item->faults & SELLER_SELLS_TWICE ? NULL : find_order(books, order.key);
-    if (known != NULL && known->item != item) {
-        books_say(answer, 422, "{\"type\":\"/problems/key-reused\"}");
-    } else if (known != NULL && !(item->faults & SELLER_FORGETS)) {
-        say_order(answer, 201, known);
-        answer->replayed = true;
-    } else if (known != NULL || item->available - order.quantity < books_least(item)) {
-        books_say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":%d}",
-                  item->available > 0 ? item->available : 0);
+static void remember(struct books *books, const char *key, const char *body,
+                     const struct books_answer *answer) {
+    if (books->deed_count == ORDERS_MAX)
+        return;
+    struct books_deed *deed = &books->deeds[books->deed_count++];
+    *deed =
+        (struct books_deed){.asked = strdup(body), .told = strdup(answer->body), .status = answer->status};
+    snprintf(deed->key, sizeof deed->key, "%s", key);
+}
+
+/* True if the key was carried out before and this is the answer. */
+static bool replay(const struct books *books, unsigned faults, const char *key, const char *body,
+                   struct books_answer *answer) {
+    int i = faults & SELLER_SELLS_TWICE ? -1 : books->deed_count - 1;
+    while (i >= 0 && strcmp(books->deeds[i].key, key) != 0)
+        i--;
+    if (i < 0)
+        return false;
+    const struct books_deed *deed = &books->deeds[i];
+    if (strcmp(deed->asked, body) != 0) {
+        say(answer, 422, "{\"type\":\"/problems/key-reused\"}");
+    } else if (faults & SELLER_FORGETS) {
+        say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":0}");
     } else {
-        books_sell(books, &order);
-        say_order(answer, 201, &order);
+        say(answer, deed->status, "%.*s%s", (int)strlen(deed->told) - 1, deed->told,
+            faults & SELLER_RETELLS ? ",\"again\":true}" : "}");
+        answer->replayed = true;
+    }
+    return true;
+}
+
+/* ---- purchases and baskets: a purchase is a basket of one line ---- */
+
+struct basket {
+    bool is_purchase;
+    struct books_order lines[LINES_MAX];
+    int count;
+};
+
+static bool read_basket(struct books *books, const char *body, struct basket *basket) {
+    basket->count = 0;
+    for (const char *at = body; (at = strstr(at, "{\"item\"")) && basket->count < LINES_MAX; at++) {
+        struct books_order *line = &basket->lines[basket->count++];
+        *line = (struct books_order){.item = find_item(books, at, "\"item\":\"", "\""),
+                                     .quantity = number_after(at, "\"quantity\":")};
+        books_copy_after(body, "\"user\":\"", "\"", line->user, sizeof line->user);
+        if (!line->item)
+            return false;
+    }
+    return basket->count > 0;
+}
+
+/* The first line that cannot be sold, or -1. */
+static int first_short(const struct basket *basket) {
+    for (int i = 0; i < basket->count; i++) {
+        const struct books_item *item = basket->lines[i].item;
+        int left = item->available;
+        for (int k = 0; k <= i; k++)
+            left -= basket->lines[k].item == item ? basket->lines[k].quantity : 0;
+        int least = item->faults & SELLER_OVERSELLS ? -EXTRA : item->faults & SELLER_UNDERSELLS ? EXTRA : 0;
+        if (left < least)
+            return i;
+    }
+    return -1;
+}
+
+static void write_order(struct books *books, const struct books_order *order) {
+    if (books->order_count == ORDERS_MAX)
+        return;
+    books->orders[books->order_count++] = *order;
+    order->item->order_count++;
+    order->item->units += order->quantity;
+}
+
+/* Takes the units and writes the order, unless the item's faults prevent it. Numbers the order. */
+static void sell_line(struct books *books, struct books_order *order) {
+    struct books_item *item = order->item;
+    item->available -= order->quantity;
+    order->number = ++item->sold;
+    struct books_order written = *order;
+    unsigned faults = order->number % 10 == 0 ? item->faults : 0;
+    if (faults & SELLER_LOSES)
+        return;
+    if (faults & SELLER_ALTERS)
+        snprintf(written.user, sizeof written.user, "somebody-else");
+    written.cancelled = faults & SELLER_CANCELS;
+    write_order(books, &written);
+    if ((faults & SELLER_PHANTOM) && item->available >= order->quantity) {
+        written.number = ++item->sold;
+        item->available -= order->quantity;
+        write_order(books, &written);
     }
 }
 
+static void say_sold(struct books_answer *answer, const struct basket *basket, int number, unsigned faults) {
+    char orders[LINES_MAX * ORDER_TEXT] = "";
+    int count = basket->count - (faults & SELLER_OMITS ? 1 : 0);
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        orders[length] = ',';
+        length += i > 0;
+        length += (size_t)print_order(orders + length, &basket->lines[i]);
+    }
+    if (basket->is_purchase)
+        say(answer, 201, "%s", orders);
+    else
+        say(answer, 201, "{\"basket\":\"basket-%d\",\"user\":\"%s\",\"state\":\"confirmed\",\"orders\":[%s]}",
+            number, basket->lines[0].user, orders);
+}
+
+static void sell(struct books *books, struct basket *basket, struct books_answer *answer) {
+    int missing = first_short(basket);
+    if (missing < 0) {
+        for (int i = 0; i < basket->count; i++)
+            sell_line(books, &basket->lines[i]);
+        int number = books->deed_count + 1;
+        say_sold(answer, basket, number, number % 10 || basket->is_purchase ? 0 : books->faults);
+        return;
+    }
+    const struct books_item *item = basket->lines[missing].item;
+    say(answer, 409, "{\"type\":\"/problems/sold-out\",\"line\":%d,\"item\":\"%s\",\"available\":%d}",
+        missing, item->name, item->available > 0 ? item->available : 0);
+    if ((books->faults & SELLER_KEEPS_LINE) && ++books->refused % 10 == 0 && missing > 0)
+        sell_line(books, &basket->lines[0]);
+}
+
+/* ---- transfers ---- */
+
+static void transfer(struct books *books, struct books_item *from, struct books_item *to, int units,
+                     struct books_answer *answer) {
+    if (from->available < units) {
+        say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":%d}",
+            from->available > 0 ? from->available : 0);
+        return;
+    }
+    from->stock -= units;
+    from->available -= units;
+    if (++books->moved % 10 != 0 || !(books->faults & SELLER_DRAINS)) {
+        to->stock += units;
+        to->available += units;
+    }
+    say(answer, 200, "{\"transfer\":\"transfer-%d\",\"from\":\"%s\",\"to\":\"%s\",\"quantity\":%d}",
+        books->deed_count + 1, from->name, to->name, units);
+}
+
+static enum books_mischief carry_out(struct books *books, const char *request, struct books_answer *answer) {
+    bool is_transfer = strncmp(request, "POST /v1/transfers ", 19) == 0;
+    const char *body = strstr(request, "\r\n\r\n") + 4;
+    struct basket basket = {.is_purchase = strncmp(request, "POST /v1/purchases ", 19) == 0};
+    struct books_item *from = find_item(books, body, "\"from\":\"", "\"");
+    struct books_item *to = find_item(books, body, "\"to\":\"", "\"");
+    if (is_transfer ? !from || !to || from == to : !read_basket(books, body, &basket)) {
+        say(answer, 404, "{\"type\":\"/problems/unknown-item\"}");
+        return BOOKS_HONEST;
+    }
+    if (is_transfer && !strstr(request, "Authorization: Bearer test-token\r\n")) {
+        say(answer, 401, "{\"type\":\"/problems/unauthorized\"}");
+        return BOOKS_HONEST;
+    }
+    char key[64];
+    books_copy_after(request, "Idempotency-Key: ", "\r", key, sizeof key);
+    unsigned faults = basket.is_purchase ? basket.lines[0].item->faults : books->faults;
+    enum books_mischief mischief = try_key(books, key, faults);
+    if (mischief == BOOKS_SILENCE)
+        return mischief;
+    if (!replay(books, faults, key, body, answer)) {
+        if (is_transfer)
+            transfer(books, from, to, number_after(body, "\"quantity\":"), answer);
+        else
+            sell(books, &basket, answer);
+        if (answer->status < 400)
+            remember(books, key, body, answer);
+    }
+    if (mischief == BOOKS_503)
+        say(answer, 503, "{\"type\":\"/problems/overloaded\"}");
+    return mischief;
+}
+
+/* ---- the books are read ---- */
+
 static void audit(struct books_item *item, const char *request, struct books_answer *answer) {
+    bool once = item->faults & SELLER_AUDITS_ONCE, inexact = item->faults & SELLER_INEXACT;
+    bool lies = item->faults & SELLER_LIES, unbalanced = item->faults & SELLER_UNBALANCED;
     item->audits++;
-    if (strstr(request, "Authorization: Bearer test-token\r\n") == NULL) {
-        books_say(answer, 401, "{\"type\":\"/problems/unauthorized\"}");
+    if (!strstr(request, "Authorization: Bearer test-token\r\n")) {
+        say(answer, 401, "{\"type\":\"/problems/unauthorized\"}");
         return;
     }
-    bool once = (item->faults & SELLER_AUDITS_ONCE) != 0, inexact = (item->faults & SELLER_INEXACT) != 0;
     if (inexact && item->audits > 1 && (once || item->audits < 4)) {
-        books_say(answer, 200,
-                  "{\"conserved\":true,\"exact\":false,\"off_by\":1,\"stock\":%d,\"available\":0,\"held\":0,"
-                  "\"sold\":0,\"orders\":0,\"oversold\":0}",
-                  item->stock);
+        say(answer, 200,
+            "{\"conserved\":true,\"exact\":false,\"off_by\":1,\"stock\":%d,\"available\":0,\"held\":0,"
+            "\"sold\":0,\"orders\":0,\"oversold\":0}",
+            item->stock);
         return;
     }
-    if (item->audits > 1 && once) {
-        books_say(answer, 503, "{\"type\":\"/problems/store-unavailable\"}");
+    if (once && item->audits > 1) {
+        say(answer, 503, "{\"type\":\"/problems/store-unavailable\"}");
         return;
     }
-    bool lies = (item->faults & SELLER_LIES) != 0, unbalanced = (item->faults & SELLER_UNBALANCED) != 0;
     char counters[64] = ""; /* not all sellers have them */
     if (unbalanced)
         snprintf(counters, sizeof counters, ",\"counters\":{\"held\":0,\"sold\":%d}", item->units + 7);
-    books_say(answer, 200,
-              "{\"conserved\":%s,\"stock\":%d,\"available\":%d,\"held\":0,\"sold\":%d,\"orders\":%d,"
-              "\"oversold\":%d,\"pending\":0%s}",
-              unbalanced ? "false" : "true", item->stock, item->available > 0 ? item->available : 0,
-              lies ? item->sold : item->units, lies ? item->sold : item->order_count,
-              lies || item->available > 0 ? 0 : -item->available, counters);
+    say(answer, 200,
+        "{\"conserved\":%s,\"stock\":%d,\"available\":%d,\"held\":0,\"sold\":%d,\"orders\":%d,"
+        "\"oversold\":%d,\"pending\":0%s}",
+        unbalanced ? "false" : "true", item->stock, item->available > 0 ? item->available : 0,
+        lies ? item->sold : item->units, lies ? item->sold : item->order_count,
+        lies || item->available > 0 ? 0 : -item->available, counters);
 }
 
 static void show_order(const struct books *books, const struct books_item *item, const char *request,
                        struct books_answer *answer) {
-    int number = to_int(strchr(request, ':') + 1);
-    books_say(answer, 404, "{\"type\":\"/problems/unknown-order\"}");
+    long number = strtol(strchr(request, ':') + 1, NULL, 10);
+    say(answer, 404, "{\"type\":\"/problems/unknown-order\"}");
     for (int i = 0; i < books->order_count; i++) {
-        if (books->orders[i].item == item && books->orders[i].number == number)
-            say_order(answer, 200, &books->orders[i]);
+        if (books->orders[i].item == item && books->orders[i].number == number) {
+            print_order(answer->body, &books->orders[i]);
+            answer->status = 200;
+        }
     }
-}
-
-static enum books_mischief sell(struct books *books, const char *request, struct books_answer *answer) {
-    bool basket = strncmp(request, "POST /v1/baskets ", 17) == 0;
-    bool transfer = strncmp(request, "POST /v1/transfers ", 19) == 0;
-    struct books_item *item = books_find_item(books, request, "\"item\":\"", "\"");
-    if (item == NULL && !transfer) {
-        books_say(answer, 404, "{\"type\":\"/problems/unknown-item\"}");
-        return BOOKS_HONEST;
-    }
-    enum books_mischief mischief = try_key(books, request, basket || transfer ? books->faults : item->faults);
-    if (mischief == BOOKS_SILENCE)
-        return mischief;
-    if (basket)
-        books_basket(books, request, answer);
-    else if (transfer)
-        books_transfer(books, request, answer);
-    else
-        buy(books, item, request, answer);
-    if (mischief == BOOKS_503)
-        books_say(answer, 503, "{\"type\":\"/problems/overloaded\"}");
-    return mischief;
 }
 
 enum books_mischief books_decide(struct books *books, const char *request, struct books_answer *answer) {
-    struct books_item *item = NULL;
     if (strncmp(request, "POST ", 5) == 0)
-        return sell(books, request, answer);
-    if (strncmp(request, "GET /v1/orders/", 15) == 0) {
-        item = books_find_item(books, request, "GET /v1/orders/", ":");
-        if (item != NULL)
-            show_order(books, item, request, answer);
-    } else {
-        item = books_find_item(books, request, "GET /v1/items/", "/");
-        if (item != NULL)
-            audit(item, request, answer);
-    }
-    if (item == NULL)
-        books_say(answer, 404, "{\"type\":\"/problems/unknown-item\"}");
+        return carry_out(books, request, answer);
+    struct books_item *ordered = find_item(books, request, "GET /v1/orders/", ":");
+    struct books_item *audited = find_item(books, request, "GET /v1/items/", "/");
+    if (ordered)
+        show_order(books, ordered, request, answer);
+    else if (audited)
+        audit(audited, request, answer);
+    else
+        say(answer, 404, "{\"type\":\"/problems/unknown-item\"}");
     return BOOKS_HONEST;
 }
 
 void books_close(struct books *books) {
-    for (int i = 0; i < books->deed_count; i++)
+    for (int i = 0; i < books->deed_count; i++) {
+        free(books->deeds[i].asked);
         free(books->deeds[i].told);
+    }
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ORDERS_MAX = 8000, DEEDS_MAX = 4000, KEYS_MAX = 100000, ANSWER = 8192 };
+enum { ORDERS_MAX = 8000, KEYS_MAX = 100000, ANSWER = 8192 };
 
 struct books_item {
     char name[32];
@@ -24,19 +24,18 @@ struct books_order {
     int number;
     int quantity;
     bool cancelled;
-    char key[64];
     char user[64];
 };
 
-/* A basket or transfer that was carried out, and the answer to it. */
+/* A request that was carried out, and the answer to it. */
 struct books_deed {
     char key[64];
-    char *told;
+    char *asked, *told; /* the bodies */
     int status;
 };
 
 struct books {
-    unsigned faults;
+    unsigned faults; /* of baskets and transfers */
     struct books_item *items;
     int item_count;
     int requests;
@@ -45,7 +44,7 @@ struct books {
     int refused; /* baskets */
     int moved;   /* transfers */
     struct books_order orders[ORDERS_MAX];
-    struct books_deed deeds[DEEDS_MAX];
+    struct books_deed deeds[ORDERS_MAX];
     unsigned char tries[KEYS_MAX];
 };
 
@@ -61,23 +60,7 @@ enum books_mischief { BOOKS_HONEST, BOOKS_503, BOOKS_DROP, BOOKS_GARBLE, BOOKS_S
 enum books_mischief books_decide(struct books *books, const char *request, struct books_answer *answer);
 void books_close(struct books *books);
 
-/* ---- for the two files of the books ---- */
-
-void books_say(struct books_answer *answer, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* The text between `before` and the first of the characters `end`; "" without `before`. */
 void books_copy_after(const char *text, const char *before, const char *end, char *value, size_t size);
-/* The item with the name between them; NULL: none. */
-struct books_item *books_find_item(struct books *books, const char *text, const char *before,
-                                   const char *end);
-/* The units that must be left; negative for a seller that oversells. */
-int books_least(const struct books_item *item);
-/* Takes the units and writes the order, unless the item's faults prevent it. Numbers the order. */
-void books_sell(struct books *books, struct books_order *order);
-void books_write(struct books *books, struct books_order *order);
-/* `text` is an order as JSON. */
-void books_print_order(char *text, size_t size, const struct books_order *order);
-void books_basket(struct books *books, const char *request, struct books_answer *answer);
-void books_transfer(struct books *books, const char *request, struct books_answer *answer);
 
 #endif

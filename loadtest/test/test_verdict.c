@@ -1,229 +1,239 @@
+/* The verdict on purchases: of one item, and of several, where faults that cancel out in the sum must be
+ * found. */
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
-static struct books before;
-static struct books after;
+enum { STEPS = 3, ITEMS = 3, EACH = 4 };
 
-/* Ten units, all sold to keys 0 to 9; key 10 was told sold-out. */
-static void begin(void) {
-    receipt_begin();
-    before = (struct books){.conserved = true, .stock = 10, .available = 10};
-    after = (struct books){.conserved = true, .stock = 10, .sold = 10, .orders = 10};
+#define BOOKS(stock, available, held, sold, orders)                                                          \
+    { true, stock, available, held, sold, orders, 0, true, false, 0 }
+
+/* ---- one item: ten units, all sold to keys 0 to 9; key 10 was told sold-out ---- */
+
+#define TEN     BOOKS(10, 10, 0, 0, 0)
+#define TWENTY  BOOKS(20, 10, 0, 0, 0)
+#define SOLD(n) BOOKS(10, 0, 0, n, n)
+
+static const struct sale {
+    const char *name;
+    struct receipt_step steps[STEPS];
+    struct books before, after;
+    const char *want;
+} sales[] = {
+    {"clean", {{0}}, TEN, SOLD(10), "clean"},
+    {"earlier sales do not count", {{0}}, BOOKS(15, 10, 0, 5, 5), BOOKS(15, 0, 0, 15, 15), "clean"},
+    {"duplicates with the first answer are clean", {{WON, 3}, {WON, 3}}, TEN, SOLD(10), "clean"},
+    {"a rejected key may win after a restock", {{WON, 10}}, TEN, BOOKS(12, 1, 0, 11, 11), "clean"},
+    {"oversold, by the audit", {{0}}, TEN, {true, 10, 0, 0, 10, 10, 3, true, false, 0}, "violated over 3"},
+    {"oversold, by the receipts", {{WON, 11}, {WON, 12}}, TEN, SOLD(12), "violated over 2"},
+    {"missing or different orders are lost",
+     {{MISSING, 4}, {DIFFERENT, 5}},
+     TEN,
+     SOLD(10),
+     "violated lost 2"},
+    {"lost from the audit's count", {{0}}, TEN, SOLD(9), "violated lost 1"},
+    {"lost, one order for two keys",
+     {{WON, 11}, {SAME_ID, 10}},
+     TWENTY,
+     BOOKS(20, 0, 0, 10, 10),
+     "violated lost 1"},
+    {"duplicated, three orders for a key",
+     {{WON_B, 3}, {WON_B, 3}, {WON_C, 3}},
+     TWENTY,
+     BOOKS(20, 0, 0, 12, 12),
+     "violated dup 2"},
+    {"duplicated, the same order with other content",
+     {{WON, 3}, {OTHER_CONTENT, 10}},
+     TEN,
+     SOLD(10),
+     "violated dup 1"},
+    {"duplicated, a winner is told sold-out", {{SOLD_OUT, 3}}, TEN, SOLD(10), "violated dup 1"},
+    {"a rejection in flight while its key wins is clean", {{LATE_SOLD_OUT, 3}}, TEN, SOLD(10), "clean"},
+    {"phantom units", {{0}}, TWENTY, BOOKS(20, 0, 0, 12, 11), "violated phantom 2"},
+    {"phantom orders", {{0}}, TWENTY, BOOKS(20, 0, 0, 10, 11), "violated phantom 1"},
+    {"unresolved requests may be in the books",
+     {{UNKNOWN, 11}},
+     TWENTY,
+     BOOKS(20, 0, 0, 11, 11),
+     "inconclusive unresolved 1"},
+    {"unresolved requests, and one order more",
+     {{UNKNOWN, 11}},
+     TWENTY,
+     BOOKS(20, 0, 0, 12, 12),
+     "violated phantom 1 unresolved 1"},
+    {"undersold", {{0}}, BOOKS(14, 10, 0, 0, 0), BOOKS(14, 4, 0, 10, 10), "violated under 1"},
+    {"undersold, two were told",
+     {{SOLD_OUT, 11}, {LIMIT, 12}},
+     BOOKS(14, 10, 0, 0, 0),
+     BOOKS(14, 4, 0, 10, 10),
+     "violated under 2"},
+    {"expired holds are clean", {{RETURNED, 2}}, TEN, BOOKS(10, 1, 0, 9, 10), "clean"},
+    {"expired holds that the audit counted as held are clean", {{RETURNED, 2}}, TEN, SOLD(10), "clean"},
+    {"expired earlier holds are clean", {{0}}, BOOKS(15, 10, 5, 0, 5), BOOKS(15, 5, 0, 10, 15), "clean"},
+    {"not conserved", {{0}}, TEN, {false, 10, 0, 0, 10, 10, 0, true, false, 0}, "violated not conserved 1"},
+    {"one could not be checked", {{UNCHECKED, 7}}, TEN, SOLD(10), "inconclusive unchecked 1"},
+    {"one was not sent", {{UNSENT, 11}}, TEN, SOLD(10), "inconclusive unsent 1"},
+    {"no audit", {{0}}, TEN, BOOKS(0, 0, 0, 0, 0), "inconclusive"},
+    {"violated also without an audit", {{WON_B, 3}}, TEN, BOOKS(0, 0, 0, 0, 0), "violated dup 1"},
+};
+static const struct sale *sale; /* of the running test */
+
+static const char *judge(unsigned quantity) {
+    receipt_begin(0);
     for (uint32_t key = 0; key < 10; key++)
-        receipt_won(key);
-    receipt_rejected(10, "sold-out");
+        receipt_do(WON, key);
+    receipt_do(SOLD_OUT, 10);
+    for (int i = 0; i < STEPS; i++)
+        receipt_do(sale->steps[i].what, sale->steps[i].of);
+    return receipt_verdict(&(struct options){.quantity = quantity}, &sale->before,
+                           sale->after.stock ? &sale->after : NULL);
 }
 
-static struct verdict reach(unsigned quantity) {
-    return receipt_judge(&(struct options){.quantity = quantity}, &before, &after);
-}
-
-#define CHECK_VERDICT(want) CHECK_STR(receipt_text(reach(1)), want)
-
-static void test_clean(void) {
-    begin();
-    CHECK_VERDICT("clean");
-}
-
-static void test_earlier_sales(void) {
-    begin();
-    before = (struct books){.conserved = true, .stock = 15, .available = 10, .sold = 5, .orders = 5};
-    after = (struct books){.conserved = true, .stock = 15, .sold = 15, .orders = 15};
-    CHECK_VERDICT("clean");
-}
-
-static void test_duplicates_replayed(void) {
-    begin();
-    receipt_won(3);
-    receipt_won(3);
-    CHECK_VERDICT("clean");
-}
-
-static void test_restock_lets_rejected_key_win(void) {
-    begin();
-    receipt_won(10);
-    after = (struct books){.conserved = true, .stock = 12, .available = 1, .sold = 11, .orders = 11};
-    CHECK_VERDICT("clean");
-}
-
-static void test_oversold_by_audit(void) {
-    begin();
-    after.oversold = 3;
-    CHECK_VERDICT("violated over 3");
-}
-
-static void test_oversold_by_receipts(void) {
-    begin();
-    receipt_won(11);
-    receipt_won(12);
-    after.sold = 12;
-    after.orders = 12;
-    CHECK_VERDICT("violated over 2");
-}
-
-static void test_missing(void) {
-    begin();
-    request_log.orders[4].check = ORDER_MISSING;
-    request_log.orders[5].check = ORDER_DIFFERENT;
-    CHECK_VERDICT("violated lost 2");
-}
-
-static void test_uncounted(void) {
-    begin();
-    after = (struct books){.conserved = true, .stock = 10, .available = 0, .sold = 9, .orders = 9};
-    CHECK_VERDICT("violated lost 1");
-}
-
-static void test_one_order_for_two(void) {
-    begin();
-    before.stock = after.stock = 20;
-    after.available = 0;
-    receipt_won_content(11, "order-3", 3);
-    CHECK_VERDICT("violated lost 1");
-}
-
-static void test_two_orders_for_one(void) {
-    begin();
-    before.stock = after.stock = 20;
-    after.sold = after.orders = 12;
-    receipt_won_content(3, "order-3b", 3);
-    receipt_won_content(3, "order-3b", 3);
-    receipt_won_content(3, "order-3c", 3);
-    CHECK_VERDICT("violated dup 2");
-}
-
-static void test_other_content(void) {
-    begin();
-    receipt_won_content(3, "order-3", 99);
-    CHECK_VERDICT("violated dup 1");
-}
-
-static void test_winner_told_sold_out(void) {
-    begin();
-    receipt_rejected(3, "sold-out");
-    CHECK_VERDICT("violated dup 1");
-}
-
-static void test_rejected_while_winning(void) {
-    begin();
-    receipt_rejected(3, "sold-out");
-    request_log.lines[request_log.line_count - 1].sent_ns = request_log.orders[3].answered_ns;
-    CHECK_VERDICT("clean");
-}
-
-static void test_phantom(void) {
-    begin();
-    before.stock = after.stock = 20;
-    after.sold = 12;
-    after.orders = 11;
-    CHECK_VERDICT("violated phantom 2");
-    after.sold = 10;
-    CHECK_VERDICT("violated phantom 1");
-}
-
-static void test_unresolved_may_be_in_books(void) {
-    begin();
-    before.stock = after.stock = 20;
-    receipt_unknown(11);
-    after.sold = after.orders = 11;
-    CHECK_VERDICT("inconclusive unresolved 1");
-    after.sold = after.orders = 12;
-    CHECK_VERDICT("violated phantom 1 unresolved 1");
-}
-
-static void test_undersold(void) {
-    begin();
-    before.stock = after.stock = 14;
-    after.available = 4;
-    CHECK_VERDICT("violated under 1");
-    receipt_rejected(11, "sold-out");
-    receipt_rejected(12, "purchase-limit");
-    CHECK_VERDICT("violated under 2");
+static void test_sale(void) {
+    CHECK_STR(judge(1), sale->want);
 }
 
 static void test_rest_too_small(void) {
-    begin();
-    before.stock = after.stock = 32;
-    after.sold = 30;
-    after.available = 2;
-    CHECK_STR(receipt_text(reach(3)), "clean");
-    before.stock = after.stock = 34;
-    after.available = 4;
-    CHECK_STR(receipt_text(reach(3)), "violated under 3");
-}
-
-static void test_returned_units(void) {
-    begin();
-    request_log.orders[2].check = ORDER_RETURNED;
-    after = (struct books){.conserved = true, .stock = 10, .available = 1, .sold = 9, .orders = 10};
-    CHECK_VERDICT("clean");
-    after.sold = 10; /* the audit counted it as held */
-    after.available = 0;
-    CHECK_VERDICT("clean");
-}
-
-static void test_earlier_holds_lapse(void) {
-    begin();
-    before = (struct books){.conserved = true, .stock = 15, .available = 10, .held = 5, .orders = 5};
-    after = (struct books){.conserved = true, .stock = 15, .available = 5, .sold = 10, .orders = 15};
-    CHECK_VERDICT("clean");
-}
-
-static void test_not_conserved(void) {
-    begin();
-    after.conserved = false;
-    CHECK_VERDICT("violated");
-}
-
-static void test_could_not_tell(void) {
-    begin();
-    request_log.orders[7].check = ORDER_UNCHECKED;
-    CHECK_VERDICT("inconclusive unchecked 1");
-    request_log.orders[7].check = ORDER_FOUND;
-    struct verdict v = receipt_judge(&(struct options){.quantity = 1}, &before, NULL);
-    CHECK_STR(receipt_text(v), "inconclusive");
-    CHECK(!v.audited && !v.conserved);
-}
-
-static void test_violated_without_audit(void) {
-    begin();
-    receipt_won_content(3, "order-3b", 3);
-    struct verdict v = receipt_judge(&(struct options){.quantity = 1}, &before, NULL);
-    CHECK_STR(receipt_text(v), "violated dup 1");
+    static const struct sale threes[] = {
+        {"", {{0}}, BOOKS(32, 32, 0, 0, 0), BOOKS(32, 2, 0, 30, 10), "clean"},
+        {"", {{0}}, BOOKS(34, 34, 0, 0, 0), BOOKS(34, 4, 0, 30, 10), "violated under 3"}};
+    for (sale = threes; sale < threes + 2; sale++)
+        CHECK_STR(judge(3), sale->want);
 }
 
 static void test_nothing_answered(void) {
-    begin();
-    receipt_begin();
-    after = before;
-    receipt_line(0)->outcome = OUTCOME_NOT_SENT;
-    CHECK_VERDICT("inconclusive");
+    const struct books books = TEN;
+    receipt_begin(0);
+    CHECK_STR(receipt_verdict(&(struct options){.quantity = 1}, &books, &books), "inconclusive");
+}
+
+/* ---- several items: four units of each, all sold; one buyer of each was told sold-out ---- */
+
+#define FOUR BOOKS(4, 4, 0, 0, 0)
+#define FIVE BOOKS(5, 5, 0, 0, 0)
+#define GONE BOOKS(4, 0, 0, 4, 4)
+
+static const struct shop {
+    const char *name;
+    enum receipt_what last;           /* what the buyer of item 2 was told */
+    struct receipt_step steps[STEPS]; /* a new line is for an item, with a new key */
+    struct books before[ITEMS], after[ITEMS];
+    const char *want;
+} shops[] = {
+    {"clean", SOLD_OUT, {{0}}, {FOUR, FOUR, FOUR}, {GONE, GONE, GONE}, "clean"},
+    /* The audit of item 0 hides it; one unit of item 2 is left. */
+    {"one oversold",
+     LIMIT,
+     {{WON, 0}},
+     {FOUR, FOUR, FIVE},
+     {BOOKS(4, 0, 0, 5, 5), GONE, BOOKS(5, 1, 0, 4, 4)},
+     "violated over 1"},
+    {"one lost", SOLD_OUT, {{0}}, {FOUR, FOUR, FOUR}, {GONE, BOOKS(4, 0, 0, 3, 3), GONE}, "violated lost 1"},
+    {"one lost and one phantom",
+     SOLD_OUT,
+     {{0}},
+     {FOUR, FOUR, FIVE},
+     {GONE, BOOKS(4, 0, 0, 3, 3), BOOKS(5, 0, 0, 5, 5)},
+     "violated lost 1 phantom 1"},
+    {"wrong orders",
+     SOLD_OUT,
+     {{MISSING, 1}, {DIFFERENT, 9}},
+     {FOUR, FOUR, FOUR},
+     {GONE, GONE, GONE},
+     "violated lost 2"},
+    {"wrong orders, without an audit",
+     SOLD_OUT,
+     {{MISSING, 1}, {DIFFERENT, 9}},
+     {FOUR, FOUR, FOUR},
+     {{0}},
+     "violated lost 2"},
+    {"units left of one whose buyers were not told sold-out",
+     LIMIT,
+     {{0}},
+     {FOUR, FOUR, BOOKS(6, 6, 0, 0, 0)},
+     {GONE, GONE, BOOKS(6, 2, 0, 4, 4)},
+     "clean"},
+    {"one undersold",
+     LIMIT,
+     {{SOLD_OUT, 2}},
+     {FOUR, FOUR, BOOKS(6, 6, 0, 0, 0)},
+     {GONE, GONE, BOOKS(6, 2, 0, 4, 4)},
+     "violated under 1"},
+    /* What is unresolved or returned of one item does not excuse the books of another. */
+    {"one unresolved, another phantom",
+     SOLD_OUT,
+     {{UNKNOWN, 0}},
+     {FOUR, FIVE, FOUR},
+     {GONE, BOOKS(5, 0, 0, 5, 5), GONE},
+     "violated phantom 1 unresolved 1"},
+    {"one returned",
+     SOLD_OUT,
+     {{RETURNED, 0}},
+     {FOUR, FOUR, FOUR},
+     {BOOKS(4, 1, 0, 3, 4), GONE, GONE},
+     "clean"},
+    {"one returned, another undersold",
+     SOLD_OUT,
+     {{RETURNED, 0}},
+     {FOUR, FIVE, FOUR},
+     {BOOKS(4, 1, 0, 3, 4), BOOKS(5, 1, 0, 4, 4), GONE},
+     "violated under 1"},
+    {"one not conserved",
+     SOLD_OUT,
+     {{0}},
+     {FOUR, FOUR, FOUR},
+     {GONE, {false, 4, 0, 0, 4, 4, 0, true, false, 0}, GONE},
+     "violated not conserved 1"},
+};
+static const struct shop *shop; /* of the running test */
+
+static uint32_t next_key;
+
+/* A new key that buys this item. */
+static uint32_t key_of(const struct options *options, uint32_t item) {
+    struct planned_request planned;
+    do
+        plan_of_key(&(struct plan){.options = options}, next_key++, &planned);
+    while (planned.items[0] != item);
+    return next_key - 1;
+}
+
+static void test_shop(void) {
+    const struct options options = {.items = ITEMS, .quantity = 1, .seed = harness_seed()};
+    next_key = 0;
+    receipt_begin(0);
+    for (uint32_t item = 0; item < ITEMS; item++) {
+        for (int i = 0; i < EACH; i++)
+            receipt_do(WON, key_of(&options, item));
+        receipt_do(item == 2 ? shop->last : SOLD_OUT, key_of(&options, item));
+    }
+    for (const struct receipt_step *step = shop->steps; step < shop->steps + STEPS && step->what; step++)
+        receipt_do(step->what, step->what < MISSING ? key_of(&options, step->of) : step->of);
+    CHECK_STR(receipt_verdict(&options, shop->before, shop->after[0].stock ? shop->after : NULL), shop->want);
+}
+
+static void test_sum(void) {
+    struct books books[] = {{true, 10, 1, 2, 7, 8, 0, true, true, 9},
+                            {true, 100, 20, 30, 50, 60, 4, true, true, 81}};
+    struct books sum = books_sum(books, 2);
+    CHECK_STR(harness_format("%d %d %d %d %d %d %d", sum.conserved, (int)sum.stock, (int)sum.available,
+                             (int)sum.held, (int)sum.sold, (int)sum.orders, (int)sum.oversold),
+              "1 110 21 32 57 68 4");
+    CHECK(sum.has_counters);
+    CHECK_INT(sum.counted, 90);
+    books[1].has_counters = books[1].conserved = false;
+    sum = books_sum(books, 2);
+    CHECK(!sum.has_counters && !sum.conserved);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("verdict: clean", test_clean);
-    harness_run("verdict: earlier sales do not count", test_earlier_sales);
-    harness_run("verdict: duplicates with the first answer are clean", test_duplicates_replayed);
-    harness_run("verdict: a rejected key may win after a restock", test_restock_lets_rejected_key_win);
-    harness_run("verdict: oversold, by the audit", test_oversold_by_audit);
-    harness_run("verdict: oversold, by the receipts", test_oversold_by_receipts);
-    harness_run("verdict: missing or different orders are lost", test_missing);
-    harness_run("verdict: lost from the audit's count", test_uncounted);
-    harness_run("verdict: lost, one order for two keys", test_one_order_for_two);
-    harness_run("verdict: duplicated, two and three orders for a key", test_two_orders_for_one);
-    harness_run("verdict: duplicated, the same order with other content", test_other_content);
-    harness_run("verdict: duplicated, a winner is told sold-out", test_winner_told_sold_out);
-    harness_run("verdict: a rejection in flight while its key wins is clean", test_rejected_while_winning);
-    harness_run("verdict: phantom units and orders", test_phantom);
-    harness_run("verdict: unresolved requests may be in the books", test_unresolved_may_be_in_books);
-    harness_run("verdict: undersold", test_undersold);
+    for (sale = sales; sale < sales + sizeof sales / sizeof *sales; sale++)
+        harness_run(harness_format("verdict: %s", sale->name), test_sale);
     harness_run("verdict: units left for less than a purchase are not undersold", test_rest_too_small);
-    harness_run("verdict: expired holds are clean", test_returned_units);
-    harness_run("verdict: expired earlier holds are clean", test_earlier_holds_lapse);
-    harness_run("verdict: not conserved", test_not_conserved);
-    harness_run("verdict: no verdict", test_could_not_tell);
-    harness_run("verdict: violated also without an audit", test_violated_without_audit);
     harness_run("verdict: nothing answered is not clean", test_nothing_answered);
+    for (shop = shops; shop < shops + sizeof shops / sizeof *shops; shop++)
+        harness_run(harness_format("verdict of several items: %s", shop->name), test_shop);
+    harness_run("verdict of several items: the sum of the books", test_sum);
     return harness_finish();
 }

@@ -4,263 +4,134 @@
 #include "loadtest/test/receipt.h"
 #include "test/harness.h"
 
-enum { ITEMS = 3, LINES = 3, EACH = 100 };
+enum { ITEMS = 3, LINES = 3, EACH = 100, STEPS = 3 };
+
+static const struct row {
+    const char *name;
+    struct receipt_step steps[STEPS]; /* a new line is for `asked`, with a new key */
+    int change[ITEMS];                /* of the sold units, or of the stock, beyond what was acknowledged */
+    const char *want;
+} * row;
+
+/* What a new line asks for: a basket of three items, or a transfer from the first to the second. */
+enum asked { ONE_OF_EACH, BACKWARDS, TWICE, THERE, ONWARD, AGAIN };
+static const uint32_t asked[][LINES] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 1}, {0, 1}, {1, 2}};
+
 static struct options options;
-static struct books before[ITEMS];
-static struct books after[ITEMS];
-static uint32_t next_key;
+static uint32_t next_key, keys[4];
 
-static struct planned_request planned_for(uint32_t key) {
-    struct plan plan = {.options = &options};
+/* The next key with exactly these items; AGAIN + n: that of line n. */
+static uint32_t key_of(uint32_t what) {
     struct planned_request planned;
-    plan_of_key(&plan, key, &planned);
-    return planned;
+    if (what >= AGAIN)
+        return keys[what - AGAIN];
+    do
+        plan_of_key(&(struct plan){.options = &options}, next_key++, &planned);
+    while (memcmp(planned.items, asked[what], planned.count * sizeof asked[0][0]) != 0);
+    return next_key - 1;
 }
 
-/* The next key with exactly these lines, or these two items of a transfer. */
-static uint32_t key_of(const uint32_t *items) {
-    for (;; next_key++) {
-        struct planned_request planned = planned_for(next_key);
-        if (memcmp(planned.items, items, planned.count * sizeof *items) == 0)
-            return next_key++;
-    }
-}
-
-static void sell(uint32_t item, int units) {
-    after[item].available -= units;
-    after[item].sold += units;
-    after[item].orders += units / (int)options.quantity;
-}
-
-static void win(const uint32_t *items) {
-    receipt_won_basket(key_of(items), LINES);
-    for (int i = 0; i < LINES; i++)
-        sell(items[i], (int)options.quantity);
-}
-
-static void refuse(const uint32_t *items) {
-    receipt_rejected(key_of(items), "sold-out");
-}
-
-static void begin_books(unsigned lines, unsigned transfers) {
-    receipt_begin();
-    next_key = 0;
+static void begin(unsigned lines, unsigned transfers) {
     options = (struct options){.items = ITEMS,
-                               .quantity = 1,
+                               .quantity = lines ? 1 : 2,
                                .seed = harness_seed(),
                                .basket_lines = lines,
                                .transfers = transfers,
                                .connections = 1};
-    for (int i = 0; i < ITEMS; i++)
-        before[i] = after[i] = (struct books){.conserved = true, .stock = EACH, .available = EACH};
+    next_key = 0;
+    receipt_begin(lines);
 }
 
-/* Three baskets were sold, the last of one item twice. */
-static const uint32_t one_of_each[] = {0, 1, 2};
-static const uint32_t backwards[] = {2, 1, 0};
-static const uint32_t twice[] = {1, 0, 1};
-
-static void begin(void) {
-    begin_books(LINES, 0);
-    win(one_of_each);
-    win(backwards);
-    win(twice);
+static void play_steps(void) {
+    for (const struct receipt_step *step = row->steps; step < row->steps + STEPS && step->what; step++)
+        receipt_do(step->what, step->what < MISSING ? key_of(step->of) : step->of);
 }
 
-static uint32_t key_of_order(unsigned basket) {
-    return request_log.lines[basket].key;
+/* ---- baskets: three were sold, the last of one item twice; the orders of basket n are 3 n and the next two
+ * ---- */
+
+static const struct row baskets[] = {
+    {"clean", {{0}}, {0}, "clean"},
+    {"a repeated key with the first answer", {{WON, AGAIN + 1}}, {0}, "clean"},
+    {"torn", {{MISSING, 1}}, {0}, "violated lost 1 torn 1"},
+    {"torn with two lines missing", {{MISSING, 3}, {MISSING, 5}}, {0}, "violated lost 2 torn 1"},
+    {"lost as a whole, but not torn", {{MISSING, 0}, {MISSING, 1}, {MISSING, 2}}, {0}, "violated lost 3"},
+    {"an order missing in the answer", {{ABSENT, 8}}, {0}, "violated torn 1"},
+    {"an order missing in a later answer", {{WON, AGAIN + 2}, {ABSENT, 11}}, {0}, "violated dup 1"},
+    {"the answer differs from the request", {{MISSTATED, 2}}, {0}, "violated lost 1"},
+    {"an order too many in the answer", {{MISSTATED, 2}, {SURPLUS, 0}}, {0}, "violated lost 1 dup 1"},
+    {"one order for two lines", {{SAME_ID, 8}}, {0}, "violated lost 1"},
+    {"another order for one line of a key", {{WON, AGAIN}, {SAME_ID, 11}}, {0, 0, 1}, "violated dup 1"},
+    {"a line of a rejected basket", {{SOLD_OUT, ONE_OF_EACH}}, {1}, "violated phantom 1"},
+    {"unresolved requests may be in the books", {{UNKNOWN, TWICE}}, {1, 2}, "inconclusive unresolved 1"},
+    {"or not", {{UNKNOWN, TWICE}}, {0}, "inconclusive unresolved 1"},
+    {"but no others", {{UNKNOWN, TWICE}}, {1, 2, 1}, "violated phantom 1 unresolved 1"},
+    /* A basket may have held the units for a moment: buyers who were told sold-out were told the truth. */
+    {"undersold is not judged", {{SOLD_OUT, ONE_OF_EACH}}, {0}, "clean"},
+};
+
+static void test_baskets(void) {
+    static const int sold[ITEMS] = {3, 4, 2};
+    struct books before[ITEMS], after[ITEMS];
+    begin(LINES, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        receipt_do(WON, keys[i] = key_of(i));
+    play_steps();
+    for (int i = 0; i < ITEMS; i++) {
+        int units = sold[i] + row->change[i];
+        before[i] = (struct books){.conserved = true, .stock = EACH, .available = EACH};
+        after[i] = (struct books){
+            .conserved = true, .stock = EACH, .available = EACH - units, .sold = units, .orders = units};
+    }
+    CHECK_STR(receipt_verdict(&options, before, after), row->want);
+    if (strstr(row->want, "torn")) /* also without an audit */
+        CHECK_STR(receipt_verdict(&options, before, NULL), row->want);
 }
 
-#define CHECK_VERDICT(want) CHECK_STR(receipt_text(receipt_judge(&options, before, after)), want)
+/* ---- transfers: three moved two units each from item 0 to item 1; one from 1 to 2 was rejected ---- */
 
-static void test_clean(void) {
-    begin();
-    CHECK_VERDICT("clean");
-    receipt_won_basket(key_of_order(1), LINES);
-    CHECK_VERDICT("clean");
-}
+static const struct row transfers[] = {
+    {"balanced", {{0}}, {0}, "clean"},
+    {"a repeated key", {{WON, AGAIN + 1}}, {0}, "clean"},
+    {"units that arrived nowhere", {{0}}, {0, -2}, "violated unbalanced 2"},
+    {"units that were made", {{0}}, {0, 2}, "violated unbalanced 2"},
+    {"one carried out twice", {{0}}, {-2, 2}, "violated unbalanced 2"},
+    {"one not carried out", {{0}}, {2, -2}, "violated unbalanced 2"},
+    {"two to another item", {{0}}, {0, -4, 4}, "violated unbalanced 4"},
+    {"the rejected one was carried out", {{0}}, {0, -2, 2}, "violated unbalanced 2"},
+    {"one unresolved", {{UNKNOWN, ONWARD}}, {0}, "inconclusive unresolved 1"},
+    {"one unresolved, carried out", {{UNKNOWN, ONWARD}}, {0, -2, 2}, "inconclusive unresolved 1"},
+    {"one unresolved, in part", {{UNKNOWN, ONWARD}}, {0, -2}, "violated unresolved 1 unbalanced 2"},
+    {"one unresolved, twice", {{UNKNOWN, ONWARD}}, {0, -4, 4}, "violated unresolved 1 unbalanced 2"},
+    {"one unresolved, to another item", {{UNKNOWN, ONWARD}}, {2, -2}, "violated unresolved 1 unbalanced 2"},
+    {"two for one key", {{WON_B, AGAIN}}, {-2, 2}, "violated dup 1"},
+    {"the answer differs from the request", {{MISSTATED, 1}}, {0}, "violated lost 1"},
+    {"undersold is not judged", {{SOLD_OUT, ONWARD}}, {0}, "clean"},
+};
 
-static void test_torn(void) {
-    begin();
-    receipt_order(key_of_order(0), 1)->check = ORDER_MISSING;
-    CHECK_VERDICT("violated lost 1 torn 1");
-    receipt_order(key_of_order(1), 0)->check = ORDER_MISSING;
-    receipt_order(key_of_order(1), 2)->check = ORDER_MISSING;
-    CHECK_VERDICT("violated lost 3 torn 2");
-    CHECK_INT(receipt_judge(&options, before, NULL).torn, 2);
-    CHECK_INT(receipt_judge(&options, before, NULL).lost, 3);
-}
-
-/* A basket that is missing as a whole is lost, but not torn. */
-static void test_lost_whole(void) {
-    begin();
-    for (unsigned i = 0; i < LINES; i++)
-        receipt_order(key_of_order(0), i)->check = ORDER_MISSING;
-    CHECK_VERDICT("violated lost 3");
-}
-
-static void forget_id(struct log_order *order) {
-    order->absent = true;
-    order->check = ORDER_UNCHECKED;
-    order->id = strlen(request_log.ids);
-}
-
-static void test_absent(void) {
-    begin();
-    forget_id(receipt_order(key_of_order(2), 2));
-    CHECK_VERDICT("violated torn 1");
-}
-
-/* The answer to a repeated key lacks an order that the first answer had. */
-static void test_absent_later(void) {
-    begin();
-    receipt_won_basket(key_of_order(2), LINES);
-    forget_id(&request_log.orders[request_log.order_count - 1]);
-    CHECK_VERDICT("violated dup 1");
-}
-
-static void test_told_otherwise(void) {
-    begin();
-    receipt_order(key_of_order(0), 2)->misstated = true;
-    CHECK_VERDICT("violated lost 1");
-    receipt_order(key_of_order(0), 0)->surplus = true;
-    CHECK_VERDICT("violated lost 1 dup 1");
-}
-
-static void test_one_order_for_two_lines(void) {
-    begin();
-    receipt_order(key_of_order(2), 2)->id = receipt_order(key_of_order(2), 0)->id;
-    CHECK_VERDICT("violated lost 1");
-}
-
-static void test_two_baskets_for_one_key(void) {
-    begin();
-    receipt_won_basket(key_of_order(0), LINES);
-    request_log.orders[request_log.order_count - 1].id = request_log.orders[0].id;
-    sell(2, 1);
-    CHECK_VERDICT("violated dup 1");
-}
-
-static void test_line_of_a_refused_basket(void) {
-    begin();
-    refuse(one_of_each);
-    after[1].available = 0;
-    sell(0, 1);
-    CHECK_VERDICT("violated phantom 1");
-}
-
-/* Each of its lines may be in the books, but no other. */
-static void test_unresolved(void) {
-    begin();
-    receipt_unknown(key_of(twice));
-    CHECK_VERDICT("inconclusive unresolved 1");
-    sell(1, 2);
-    sell(0, 1);
-    CHECK_VERDICT("inconclusive unresolved 1");
-    sell(2, 1);
-    CHECK_VERDICT("violated phantom 1 unresolved 1");
-}
-
-/* Three transfers moved six units from item 0 to item 1; one from 1 to 2 was rejected. */
-static const uint32_t there[] = {0, 1};
-static const uint32_t onward[] = {1, 2};
-
-static void begin_transfers(void) {
-    begin_books(0, 100);
-    options.quantity = 2;
-    for (int i = 0; i < 3; i++)
-        receipt_won(key_of(there));
-    for (size_t i = 0; i < request_log.order_count; i++)
-        request_log.orders[i].check = ORDER_UNCHECKED;
-    refuse(onward);
-    after[0].stock = after[0].available = EACH - 6;
-    after[1].stock = after[1].available = EACH + 6;
-}
-
-static void test_balanced(void) {
-    begin_transfers();
-    CHECK_VERDICT("clean");
-    receipt_won(request_log.lines[1].key);
-    CHECK_VERDICT("clean");
-}
-
-static void test_unbalanced(void) {
-    begin_transfers();
-    after[1].stock -= 2; /* arrived nowhere */
-    CHECK_VERDICT("violated unbalanced 2");
-    begin_transfers();
-    after[1].stock += 2; /* made */
-    CHECK_VERDICT("violated unbalanced 2");
-    begin_transfers();
-    after[0].stock -= 2; /* carried out twice */
-    after[1].stock += 2;
-    CHECK_VERDICT("violated unbalanced 2");
-    begin_transfers();
-    after[1].stock -= 4; /* to another item */
-    after[2].stock += 4;
-    CHECK_VERDICT("violated unbalanced 4");
-    begin_transfers();
-    after[1].stock -= 2; /* the rejected one was carried out */
-    after[2].stock += 2;
-    CHECK_VERDICT("violated unbalanced 2");
-}
-
-/* It may have been carried out or not, but the total stock stays the same. */
-static void test_unresolved_transfer(void) {
-    begin_transfers();
-    receipt_unknown(key_of(onward));
-    CHECK_VERDICT("inconclusive unresolved 1");
-    after[1].stock -= 2;
-    CHECK_VERDICT("violated unresolved 1 unbalanced 2");
-    after[2].stock += 2;
-    CHECK_VERDICT("inconclusive unresolved 1");
-    after[1].stock -= 2;
-    after[2].stock += 2;
-    CHECK_VERDICT("violated unresolved 1 unbalanced 2");
-}
-
-static void test_two_transfers_for_one_key(void) {
-    begin_transfers();
-    receipt_won_content(request_log.lines[0].key, "another", 1);
-    after[0].stock -= 2;
-    after[1].stock += 2;
-    CHECK_VERDICT("violated dup 1");
-}
-
-static void test_transfer_told_otherwise(void) {
-    begin_transfers();
-    request_log.orders[1].misstated = true;
-    CHECK_VERDICT("violated lost 1");
-}
-
-/* A basket or a transfer may have held the units for a moment: buyers who were told sold-out were told the
- * truth. */
-static void test_undersold_not_judged(void) {
-    begin();
-    refuse(one_of_each);
-    CHECK_VERDICT("clean");
-    begin_transfers();
-    refuse(onward);
-    CHECK_VERDICT("clean");
+static void test_transfers(void) {
+    static const int moved[ITEMS] = {-6, 6, 0};
+    struct books before[ITEMS], after[ITEMS];
+    begin(0, 100);
+    for (uint32_t i = 0; i < 3; i++) {
+        receipt_do(WON, keys[i] = key_of(THERE));
+        receipt_do(UNCHECKED, i);
+    }
+    receipt_do(SOLD_OUT, key_of(ONWARD));
+    play_steps();
+    for (int i = 0; i < ITEMS; i++) {
+        int stock = EACH + moved[i] + row->change[i];
+        before[i] = (struct books){.conserved = true, .stock = EACH, .available = EACH};
+        after[i] = (struct books){.conserved = true, .stock = stock, .available = stock};
+    }
+    CHECK_STR(receipt_verdict(&options, before, after), row->want);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("verdict of baskets: clean", test_clean);
-    harness_run("verdict of baskets: torn", test_torn);
-    harness_run("verdict of baskets: lost as a whole", test_lost_whole);
-    harness_run("verdict of baskets: an order missing in the answer", test_absent);
-    harness_run("verdict of baskets: an order missing in a later answer", test_absent_later);
-    harness_run("verdict of baskets: the answer differs from the request", test_told_otherwise);
-    harness_run("verdict of baskets: one order for two lines", test_one_order_for_two_lines);
-    harness_run("verdict of baskets: another order for one line of a key", test_two_baskets_for_one_key);
-    harness_run("verdict of baskets: a line of a rejected basket", test_line_of_a_refused_basket);
-    harness_run("verdict of baskets: unresolved requests may be in the books", test_unresolved);
-    harness_run("verdict of baskets and transfers: undersold is not judged", test_undersold_not_judged);
-    harness_run("verdict of transfers: balanced", test_balanced);
-    harness_run("verdict of transfers: unbalanced", test_unbalanced);
-    harness_run("verdict of transfers: one unresolved", test_unresolved_transfer);
-    harness_run("verdict of transfers: two for one key", test_two_transfers_for_one_key);
-    harness_run("verdict of transfers: the answer differs from the request", test_transfer_told_otherwise);
+    for (row = baskets; row < baskets + sizeof baskets / sizeof *baskets; row++)
+        harness_run(harness_format("verdict of baskets: %s", row->name), test_baskets);
+    for (row = transfers; row < transfers + sizeof transfers / sizeof *transfers; row++)
+        harness_run(harness_format("verdict of transfers: %s", row->name), test_transfers);
     return harness_finish();
 }
