@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "loadtest/request_plan.h"
@@ -41,29 +42,6 @@ static void test_names(void) {
     }
 }
 
-static void test_one(void) {
-    struct options options = {.item = "demo", .seed = harness_seed()};
-    begin(&options);
-    for (uint32_t key = 0; key < 100; key++) {
-        struct planned_request planned = planned_for(key);
-        CHECK_INT(planned.kind, REQUEST_PURCHASE);
-        CHECK_INT(planned.count, 1);
-        CHECK_INT(planned.items[0], 0);
-    }
-}
-
-/* Each item gets its share of the keys: 400, within ten standard deviations. */
-static void test_even(void) {
-    enum { ITEMS = 1000, SHARE = 400, SLACK = 200 };
-    struct options options = {.item = "demo", .items = ITEMS, .seed = harness_seed()};
-    unsigned *counts = harness_alloc(ITEMS * sizeof *counts);
-    begin(&options);
-    for (uint32_t key = 0; key < ITEMS * SHARE; key++)
-        counts[planned_for(key).items[0]]++;
-    for (int i = 0; i < ITEMS; i++)
-        CHECK(counts[i] > SHARE - SLACK && counts[i] < SHARE + SLACK);
-}
-
 /* Each item is drawn by its weight, within seven standard deviations. */
 static void check_zipf(double exponent, uint32_t items) {
     enum { KEYS = 400000 };
@@ -85,6 +63,7 @@ static void check_zipf(double exponent, uint32_t items) {
 }
 
 static void test_zipf(void) {
+    check_zipf(0, 1000); /* evenly */
     check_zipf(1, 1);
     check_zipf(1, 2);
     check_zipf(0.01, 10);
@@ -126,79 +105,78 @@ static void test_seed(void) {
     check_seed((struct options){.items = 100, .seed = seed, .basket_lines = 32, .transfers = 30});
 }
 
-static void test_baskets(void) {
+/* Of each kind there is its share, within four percent; a basket's lines are any items, a transfer is between
+ * two different ones, whatever their weights. */
+static void test_kinds(void) {
+    enum { KEYS = 10000 };
+    static const struct {
+        unsigned items, basket_lines, purchases, transfers;
+        double zipf;
+        int shares[REQUEST_KINDS]; /* percent */
+    } cases[] = {
+        {0, 0, 0, 0, 0, {[REQUEST_PURCHASE] = 100}},
+        {3, 5, 0, 0, 0, {[REQUEST_BASKET] = 100}},
+        {2, 0, 0, 30, 5, {[REQUEST_PURCHASE] = 70, [REQUEST_TRANSFER] = 30}},
+        {2, 0, 0, 100, 5, {[REQUEST_TRANSFER] = 100}},
+        {5, 4, 50, 20, 0, {[REQUEST_PURCHASE] = 50, [REQUEST_BASKET] = 30, [REQUEST_TRANSFER] = 20}},
+        {5, 4, 80, 20, 0, {[REQUEST_PURCHASE] = 80, [REQUEST_TRANSFER] = 20}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options = {.item = "demo",
+                                  .items = cases[i].items,
+                                  .seed = harness_seed(),
+                                  .basket_lines = cases[i].basket_lines,
+                                  .purchases = cases[i].purchases,
+                                  .transfers = cases[i].transfers,
+                                  .zipf = cases[i].zipf};
+        const unsigned lines[REQUEST_KINDS] = {1, cases[i].basket_lines, 2};
+        int counts[REQUEST_KINDS] = {0};
+        begin(&options);
+        for (uint32_t key = 0; key < KEYS; key++) {
+            struct planned_request planned = planned_for(key);
+            counts[planned.kind]++;
+            CHECK_INT(planned.count, lines[planned.kind]);
+            for (unsigned line = 0; line < planned.count; line++)
+                CHECK(planned.items[line] < item_count(&options));
+            CHECK(planned.kind != REQUEST_TRANSFER || planned.items[0] != planned.items[1]);
+        }
+        for (int kind = 0; kind < REQUEST_KINDS; kind++) {
+            int share = cases[i].shares[kind];
+            CHECK_INT(plan_has(&plan, (enum request_kind)kind), share > 0);
+            CHECK(share % 100 == 0 ? counts[kind] == share * KEYS / 100
+                                   : abs(counts[kind] - share * KEYS / 100) < KEYS / 25);
+        }
+        plan_free(&plan);
+    }
+}
+
+/* The lines of a basket are drawn one by one, also twice the same; and transfers by weight, too. */
+static void test_lines(void) {
     struct options options = {.items = 3, .seed = harness_seed(), .basket_lines = 5};
-    int seen[3] = {0};
-    int twice = 0;
+    int seen[3] = {0}, twice = 0, from_first = 0;
     begin(&options);
     for (uint32_t key = 0; key < 1000; key++) {
         struct planned_request planned = planned_for(key);
-        CHECK_INT(planned.kind, REQUEST_BASKET);
-        CHECK_INT(planned.count, 5);
         for (unsigned i = 0; i < planned.count; i++) {
-            CHECK(planned.items[i] < 3);
             seen[planned.items[i]]++;
             twice += i > 0 && planned.items[i] == planned.items[i - 1];
         }
     }
     CHECK(seen[0] > 1000 && seen[1] > 1000 && seen[2] > 1000 && twice > 500);
-    CHECK(plan_has(&plan, REQUEST_BASKET) && !plan_has(&plan, REQUEST_PURCHASE) &&
-          !plan_has(&plan, REQUEST_TRANSFER));
-}
-
-/* Three of ten requests, between two different items, whatever their weights. */
-static void test_transfers(void) {
-    struct options options = {.items = 2, .seed = harness_seed(), .transfers = 30, .zipf = 5};
-    int transfers = 0;
-    int from_first = 0;
+    plan_free(&plan);
+    options = (struct options){.items = 2, .seed = harness_seed(), .transfers = 100, .zipf = 5};
     begin(&options);
-    for (uint32_t key = 0; key < 10000; key++) {
-        struct planned_request planned = planned_for(key);
-        CHECK(planned.kind == REQUEST_TRANSFER || planned.kind == REQUEST_PURCHASE);
-        if (planned.kind == REQUEST_PURCHASE)
-            continue;
-        CHECK_INT(planned.count, 2);
-        CHECK_INT(planned.items[0] + planned.items[1], 1);
-        transfers++;
-        from_first += planned.items[0] == 0;
-    }
-    CHECK(transfers > 2600 && transfers < 3400);
-    CHECK(from_first > transfers * 9 / 10);
-    CHECK(plan_has(&plan, REQUEST_PURCHASE) && plan_has(&plan, REQUEST_TRANSFER));
-    options.transfers = 100;
-    CHECK(!plan_has(&plan, REQUEST_PURCHASE));
-    CHECK_INT(planned_for(5).kind, REQUEST_TRANSFER);
-}
-
-/* Of ten five purchases, two transfers and three baskets. */
-static void test_mixture(void) {
-    struct options options = {
-        .items = 5, .seed = harness_seed(), .basket_lines = 4, .purchases = 50, .transfers = 20};
-    int counts[REQUEST_KINDS] = {0};
-    begin(&options);
-    for (uint32_t key = 0; key < 10000; key++) {
-        static const unsigned lines[REQUEST_KINDS] = {1, 4, 2};
-        struct planned_request planned = planned_for(key);
-        CHECK_INT(planned.count, lines[planned.kind]);
-        counts[planned.kind]++;
-    }
-    CHECK(counts[REQUEST_PURCHASE] > 4600 && counts[REQUEST_PURCHASE] < 5400);
-    CHECK(counts[REQUEST_TRANSFER] > 1600 && counts[REQUEST_TRANSFER] < 2400);
-    for (int i = 0; i < REQUEST_KINDS; i++)
-        CHECK(plan_has(&plan, (enum request_kind)i));
-    options.purchases = 80;
-    CHECK(plan_has(&plan, REQUEST_PURCHASE) && !plan_has(&plan, REQUEST_BASKET));
+    for (uint32_t key = 0; key < 1000; key++)
+        from_first += planned_for(key).items[0] == 0;
+    CHECK(from_first > 900);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("plan: names of items", test_names);
-    harness_run("plan: of one item", test_one);
-    harness_run("plan: keys are spread evenly", test_even);
-    harness_run("plan: by Zipf as often as the weights say", test_zipf);
+    harness_run("plan: items as often as their weights say", test_zipf);
     harness_run("plan: the seed decides", test_seed);
-    harness_run("plan: baskets", test_baskets);
-    harness_run("plan: transfers", test_transfers);
-    harness_run("plan: a mixture", test_mixture);
+    harness_run("plan: kinds of requests, and their lines", test_kinds);
+    harness_run("plan: the items of lines and transfers", test_lines);
     return harness_finish();
 }

@@ -33,29 +33,26 @@ static void test_honest(void) {
     CHECK_HAS(outcome.text, "all resolved");
 }
 
+/* Also from a seller whose HTTP is awkward. */
 static void test_duplicates(void) {
-    struct seller *seller = seller_start(0, STOCK);
+    struct seller *seller = seller_start(SELLER_AWKWARD, STOCK);
     struct attack_result outcome = attack_sale(seller, "--duplicates 50");
     check_clean(&outcome, seller);
     CHECK(attack_number_of(&outcome, "duplicates") > 300);
     CHECK(attack_number_of(&outcome, "replayed") > 0);
     CHECK_INT(attack_number_of(&outcome, "accepted"), STOCK + attack_number_of(&outcome, "replayed"));
+    CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
 }
 
+/* It repeats no key of the first. */
 static void test_second_run(void) {
     struct seller *seller = seller_start(0, STOCK + 50);
     struct attack_result outcome = attack_sale(seller, "--requests 50");
     attack_check_code(&outcome, 0);
-    outcome = attack_sale(seller, "");
+    outcome = attack_sale(seller, "--quantity 3");
     attack_check_code(&outcome, 0);
-    CHECK_INT(attack_number_of(&outcome, "accepted"), STOCK);
-}
-
-static void test_awkward_http(void) {
-    struct seller *seller = seller_start(SELLER_AWKWARD, STOCK);
-    struct attack_result outcome = attack_sale(seller, "--duplicates 20");
-    check_clean(&outcome, seller);
-    CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
+    CHECK_INT(attack_number_of(&outcome, "accepted"), 33);
+    CHECK_INT(seller_orders(seller), 83);
 }
 
 static const struct unknown {
@@ -81,14 +78,6 @@ static void test_unknown(void) {
     CHECK_HAS(outcome.text, "unknown, all resolved");
 }
 
-static void test_quantity(void) {
-    struct seller *seller = seller_start(0, STOCK);
-    struct attack_result outcome = attack_sale(seller, "--quantity 3");
-    attack_check_code(&outcome, 0);
-    CHECK_INT(attack_number_of(&outcome, "accepted"), 33);
-    CHECK_INT(seller_orders(seller), 33);
-}
-
 static void test_one_of_two_is_down(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct attack_result outcome =
@@ -99,21 +88,48 @@ static void test_one_of_two_is_down(void) {
     CHECK(attack_number_of(&outcome, "retries") > 0);
 }
 
-/* Without retries every seller must run at the start … */
-static void test_one_is_missing(void) {
+/* Nothing is sold by a run that cannot begin, and the results of an earlier one stay. */
+static void test_cannot_begin(void) {
+    const char *missing = harness_format("http://127.0.0.1:%d", harness_free_port());
+    const char *kept = harness_format("%s/kept", harness_dir());
+    const struct {
+        const char *flags;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"--token wrong", 3, "SECKILL_ADMIN_TOKEN"},
+        {"--item other", 3, "no such item"},
+        /* Without retries every seller must run at the start. */
+        {harness_format("--url %s --json %s", missing, kept), 3,
+         harness_format("%s: cannot connect", missing)},
+        {harness_format("--json %s/none/x", harness_dir()), 2, "none/x: No such file or directory"},
+        {harness_format("--progress %s/none/x", harness_dir()), 2, "none/x: No such file or directory"},
+        {"--duration 1s", 2, "--requests"},
+        {"--url https://127.0.0.1", 2, "http://"},
+        {"--url http://127.0.0.1:70000", 2, "port"},
+        {"--help", 0, "usage:"},
+    };
     struct seller *seller = seller_start(0, STOCK);
-    const char *url = harness_format("http://127.0.0.1:%d", harness_free_port());
-    struct attack_result outcome = attack_sale(seller, harness_format("--requests 100 --url %s", url));
-    attack_check_code(&outcome, 3);
-    CHECK_HAS(outcome.text, harness_format("%s: cannot connect", url));
+    FILE *file = fopen(kept, "we");
+    CHECK(file && fputs("{}", file) >= 0 && fclose(file) == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attack_result outcome = attack_sale(seller, cases[i].flags);
+        attack_check_code(&outcome, cases[i].code);
+        CHECK_HAS(outcome.text, cases[i].says);
+    }
     CHECK_INT(seller_requests(seller), 0);
+    CHECK_STR(attack_read_file(kept), "{}");
+    struct attack_result outcome = attack_run(harness_format("--url %s --item demo --requests 1", missing));
+    attack_check_code(&outcome, 3);
+    CHECK_HAS(outcome.text, "cannot connect");
+    CHECK_HAS(outcome.text, "make run");
 }
 
 static bool is_asked(void *seller) {
     return seller_requests(seller) > 0;
 }
 
-/* … and until the end. */
+/* Without retries every seller must run until the end. */
 static void test_not_sent(void) {
     struct seller *seller = seller_start(0, STOCK);
     struct proxy *proxy = proxy_start(seller_port(seller));
@@ -132,44 +148,6 @@ static void test_not_sent(void) {
     CHECK_HAS(outcome.text, "NO VERDICT");
     CHECK_HAS(outcome.text, "--retries tries again");
     CHECK_HAS(outcome.json, "\"clean\": false");
-}
-
-static void test_wrong_token(void) {
-    struct seller *seller = seller_start(0, STOCK);
-    struct attack_result outcome = attack_sale(seller, "--token wrong");
-    attack_check_code(&outcome, 3);
-    CHECK_HAS(outcome.text, "SECKILL_ADMIN_TOKEN");
-    CHECK_INT(seller_requests(seller), 0);
-}
-
-static void test_no_seller(void) {
-    struct attack_result outcome =
-        attack_run(harness_format("--url http://127.0.0.1:%d --item demo --requests 1", harness_free_port()));
-    attack_check_code(&outcome, 3);
-    CHECK_HAS(outcome.text, "cannot connect");
-    CHECK_HAS(outcome.text, "make run");
-}
-
-static void test_no_item(void) {
-    struct seller *seller = seller_start(0, STOCK);
-    struct attack_result outcome = attack_sale(seller, "--item other");
-    attack_check_code(&outcome, 3);
-    CHECK_HAS(outcome.text, "no such item");
-}
-
-static void test_usage(void) {
-    static const struct {
-        const char *flags, *says;
-        int code;
-    } cases[] = {{"--item demo", "--requests", 2},
-                 {"--item demo --requests 1 --url https://127.0.0.1", "http://", 2},
-                 {"--item demo --requests 1 --url http://127.0.0.1:70000", "port", 2},
-                 {"--help", "usage:", 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct attack_result outcome = attack_run(cases[i].flags);
-        attack_check_code(&outcome, cases[i].code);
-        CHECK_HAS(outcome.text, cases[i].says);
-    }
 }
 
 static void test_json_to_output(void) {
@@ -193,29 +171,11 @@ static void test_json_to_output(void) {
 }
 
 static void test_json_cannot_be_written(void) {
-    struct seller *seller = seller_start(0, STOCK);
-    struct attack_result outcome = attack_sale(seller, harness_format("--json %s/none/x", harness_dir()));
-    attack_check_code(&outcome, 2);
-    CHECK_HAS(outcome.text, "none/x: No such file or directory");
-    CHECK_INT(seller_requests(seller), 0);
-    outcome = attack_sale(seller, "--json /dev/full");
+    struct attack_result outcome = attack_sale(seller_start(0, STOCK), "--json /dev/full");
     attack_check_code(&outcome, 3);
     CHECK_HAS(outcome.text, "/dev/full: cannot be written");
     outcome = attack_sale(seller_start(SELLER_OVERSELLS, STOCK), "--json /dev/full");
     attack_check_code(&outcome, 1);
-}
-
-/* A run that cannot begin leaves the results of an earlier one. */
-static void test_json_is_kept(void) {
-    struct proc proc;
-    const char *path = harness_format("%s/kept", harness_dir());
-    FILE *file = fopen(path, "we");
-    CHECK(file != NULL && fputs("{}", file) >= 0 && fclose(file) == 0);
-    attack_start(&proc, harness_format("--url http://127.0.0.1:%d --item demo --requests 1 --json %s",
-                                       harness_free_port(), path));
-    struct attack_result outcome = attack_finish(&proc);
-    attack_check_code(&outcome, 3);
-    CHECK_STR(attack_read_file(path), "{}");
 }
 
 /* A device must not be replaced by a file. */
@@ -236,16 +196,9 @@ static void test_progress(void) {
     struct attack_result outcome = attack_sale(seller, harness_format("--progress %s", path));
     check_clean(&outcome, seller);
     const char *lines = attack_read_file(path), *last = strrchr(lines, '{');
-    CHECK(last != NULL && lines[strlen(lines) - 1] == '\n');
+    CHECK(last && lines[strlen(lines) - 1] == '\n');
     CHECK_HAS(last, "{\"seconds\":");
     CHECK_HAS(last, harness_format("\"accepted\":%d,\"rejected\":900,\"unknown\":0,\"p50_us\":", STOCK));
-    outcome = attack_sale(seller, harness_format("--progress %s/none/x", harness_dir()));
-    attack_check_code(&outcome, 2);
-    CHECK_HAS(outcome.text, "none/x: No such file or directory");
-}
-
-static bool has_begun(void *seller) {
-    return seller_requests(seller) >= 50;
 }
 
 static void test_interrupted(void) {
@@ -255,7 +208,7 @@ static void test_interrupted(void) {
                  harness_format("--url http://127.0.0.1:%d --item demo --token test-token --duration 10m "
                                 "--connections 8",
                                 seller_port(seller)));
-    CHECK(harness_wait(has_begun, seller, TIME_MS));
+    CHECK(harness_wait(is_asked, seller, TIME_MS));
     proc_kill(&proc, SIGINT);
     struct attack_result outcome = attack_finish(&proc);
     attack_check_code(&outcome, 0);
@@ -286,22 +239,15 @@ static void test_interrupted_twice(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("program: an honest seller is clean", test_honest);
-    harness_run("program: duplicates of an honest seller are clean", test_duplicates);
+    harness_run("program: duplicates of an honest seller with awkward HTTP are clean", test_duplicates);
     harness_run("program: a second run repeats no key", test_second_run);
-    harness_run("program: quantity", test_quantity);
-    harness_run("program: awkward HTTP", test_awkward_http);
     for (unknown = unknowns; unknown < unknowns + sizeof unknowns / sizeof unknowns[0]; unknown++)
         harness_run(unknown->name, test_unknown);
     harness_run("program: a retry goes to the next url", test_one_of_two_is_down);
-    harness_run("program: one of two targets is down, without retries", test_one_is_missing);
+    harness_run("program: runs that cannot begin", test_cannot_begin);
     harness_run("program: unsent requests are not clean", test_not_sent);
-    harness_run("program: a wrong token", test_wrong_token);
-    harness_run("program: no seller", test_no_seller);
-    harness_run("program: no item", test_no_item);
-    harness_run("program: bad usage", test_usage);
     harness_run("program: JSON to standard output", test_json_to_output);
     harness_run("program: JSON that cannot be written", test_json_cannot_be_written);
-    harness_run("program: JSON of an earlier run is kept", test_json_is_kept);
     harness_run("program: JSON to a device", test_json_to_device);
     harness_run("program: progress for programs", test_progress);
     harness_run("program: interrupted once, it still judges", test_interrupted);
