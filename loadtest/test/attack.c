@@ -52,6 +52,19 @@ struct attack_result attack_run(const char *line) {
     return attack_finish(&proc);
 }
 
+const char *attack_urls(const struct seckilld services[], int count) {
+    const char *urls = "";
+    for (int i = 0; i < count; i++)
+        urls = harness_format("%s%s--url http://127.0.0.1:%d", urls, i ? " " : "", services[i].port);
+    return urls;
+}
+
+void attack_put(const struct seckilld *service, const char *item, const char *terms) {
+    CHECK_INT(
+        web_call(service->port, "PUT", harness_format("/v1/items/%s", item), SECKILLD_ADMIN, terms, NULL),
+        201);
+}
+
 struct attack_result attack_sale(const struct seller *seller, const char *more) {
     return attack_run(harness_format("--url http://127.0.0.1:%d --item demo --token test-token --users 500 "
                                      "--connections 16 --requests 1000 --seed %llu%s%s",

@@ -18,6 +18,10 @@ void attack_start(struct proc *proc, const char *line);
 /* Waits for the end of the last one started. */
 struct attack_result attack_finish(struct proc *proc);
 struct attack_result attack_run(const char *line);
+/* --url for each of these services. */
+const char *attack_urls(const struct seckilld services[], int count);
+/* Puts an item on sale: its terms as JSON. */
+void attack_put(const struct seckilld *service, const char *item, const char *terms);
 /* A sale of all the stock in 1000 purchases, with the options of `more`. */
 struct attack_result attack_sale(const struct seller *seller, const char *more);
 
