@@ -13,32 +13,6 @@
 
 #define MS INT64_C(1000000)
 
-static void test_same_bytes(void) {
-    drawn_plays_read();
-    const char *once = drawn_text(timeline_draw, drawn_plays, 2);
-    drawn_plays_free();
-    drawn_plays_read();
-    CHECK_STR(drawn_text(timeline_draw, drawn_plays, 2), once);
-    CHECK_STR(drawn_text(drawn_report, drawn_plays, 2), drawn_text(drawn_report, drawn_plays, 2));
-    drawn_plays_free();
-}
-
-/* What the judge refers to has a mark or a row, in each play. */
-static void test_evidence_has_marks(void) {
-    drawn_plays_read();
-    const char *html = drawn_text(drawn_report, drawn_plays, 2);
-    for (int i = 0; i < 2; i++) {
-        struct judgement *judgement = &drawn_plays[i].judgement;
-        for (int k = 0; k < EVENT_EVIDENCE && judgement->evidence[k] != 0; k++) {
-            char id[32];
-            describe_id(&drawn_plays[i].log, judgement->evidence[k], id);
-            CHECK_HAS(html, harness_format("<g id=\"%s\" tabindex=\"0\" role=\"img\"><title>", id));
-        }
-    }
-    CHECK_HAS(html, "client-b and client-c both believe: 290 ms");
-    drawn_plays_free();
-}
-
 struct box {
     double left, top, right, bottom;
     char text[200];
@@ -46,7 +20,7 @@ struct box {
 
 static double number_after(const char *at, const char *name) {
     const char *found = strstr(at, name);
-    CHECK(found != NULL);
+    CHECK(found);
     return strtod(found + strlen(name), NULL);
 }
 
@@ -91,9 +65,25 @@ static void check_texts(const char *svg) {
     }
 }
 
-static void test_texts(void) {
+/* The same events are the same bytes; what the judge refers to has a mark or a row, in each play. */
+static void test_by_hand(void) {
     drawn_plays_read();
-    check_texts(drawn_text(timeline_draw, drawn_plays, 2));
+    const char *once = drawn_text(timeline_draw, drawn_plays, 2);
+    const char *html = drawn_text(drawn_report, drawn_plays, 2);
+    check_texts(once);
+    CHECK_HAS(html, "client-b and client-c both believe: 290 ms");
+    for (int i = 0; i < 2; i++) {
+        const uint64_t *evidence = drawn_plays[i].judgement.evidence;
+        for (int k = 0; k < EVENT_EVIDENCE && evidence[k] != 0; k++) {
+            char id[32];
+            describe_id(&drawn_plays[i].log, evidence[k], id);
+            CHECK_HAS(html, harness_format("<g id=\"%s\" tabindex=\"0\" role=\"img\"><title>", id));
+        }
+    }
+    drawn_plays_free();
+    drawn_plays_read();
+    CHECK_STR(drawn_text(timeline_draw, drawn_plays, 2), once);
+    CHECK_STR(drawn_text(drawn_report, drawn_plays, 2), html);
     drawn_plays_free();
 }
 
@@ -197,34 +187,20 @@ static void test_windows(void) {
     judgement_free(&play.judgement);
 }
 
+#define AT(ms, of, by) .t_ns = (ms)*MS, .kind = EVENT_##of, .who = (by)
+
 static struct event wrong[] = {
-    {.t_ns = 0, .kind = EVENT_SERVER_ROLE, .who = "redis-1", .server = "redis-1", .role = "master"},
-    {.t_ns = 10 * MS, .kind = EVENT_ACQUIRE_SENT, .who = "client-a", .op = 1, .key = "lamp"},
-    {.t_ns = 90 * MS, .kind = EVENT_ACQUIRE_UNKNOWN, .who = "client-a", .op = 1, .key = "lamp"},
-    {.t_ns = 100 * MS, .kind = EVENT_SERVER_DOWN, .who = "lab", .server = "redis-1"},
-    {.t_ns = 300 * MS, .kind = EVENT_SERVER_UP, .who = "lab", .server = "redis-1"},
-    {.t_ns = 400 * MS, .kind = EVENT_SERVER_CLOCK, .who = "lab", .server = "redis-1", .jump_ms = -60000},
-    {.t_ns = 500 * MS,
-     .kind = EVENT_STORE_KEY,
-     .who = "redis-1",
-     .server = "redis-1",
-     .key = "lamp",
-     .owner = "b"},
-    {.t_ns = 550 * MS, .kind = EVENT_RELEASE_SENT, .who = "client-a", .op = 3, .key = "lamp"},
-    {.t_ns = 560 * MS,
-     .kind = EVENT_STORE_KEY,
-     .who = "redis-1",
-     .server = "redis-1",
-     .key = "lamp",
-     .owner = "",
-     .cause = 8},
-    {.t_ns = 600 * MS,
-     .kind = EVENT_WRITE_UNKNOWN,
-     .who = "client-b",
-     .op = 2,
-     .item = "lamp",
-     .quantity = 1},
-    {.t_ns = 900 * MS, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
+    {AT(0, SERVER_ROLE, "redis-1"), .server = "redis-1", .role = "master"},
+    {AT(10, ACQUIRE_SENT, "client-a"), .op = 1, .key = "lamp"},
+    {AT(90, ACQUIRE_UNKNOWN, "client-a"), .op = 1, .key = "lamp"},
+    {AT(100, SERVER_DOWN, "lab"), .server = "redis-1"},
+    {AT(300, SERVER_UP, "lab"), .server = "redis-1"},
+    {AT(400, SERVER_CLOCK, "lab"), .server = "redis-1", .jump_ms = -60000},
+    {AT(500, STORE_KEY, "redis-1"), .server = "redis-1", .key = "lamp", .owner = "b"},
+    {AT(550, RELEASE_SENT, "client-a"), .op = 3, .key = "lamp"},
+    {AT(560, STORE_KEY, "redis-1"), .server = "redis-1", .key = "lamp", .owner = "", .cause = 8},
+    {AT(600, WRITE_UNKNOWN, "client-b"), .op = 2, .item = "lamp", .quantity = 1},
+    {AT(900, NOTE, "client-b"), .text = "reads 1 left"},
 };
 
 /* What the stores and the stock say while all goes wrong: each event has its mark. */
@@ -287,32 +263,24 @@ static void test_scale(void) {
 static void test_trace(void) {
     drawn_plays_read();
     json_t *root = json_loads(drawn_text(trace_draw, drawn_plays, 2), 0, NULL), *event;
-    json_t *list = json_object_get(root, "traceEvents");
     size_t i;
-    int begins = 0, ends = 0, starts = 0, finishes = 0, counters = 0;
-    json_array_foreach(list, i, event) {
-        const char *phase = json_string_value(json_object_get(event, "ph"));
-        begins += strcmp(phase, "b") == 0;
-        ends += strcmp(phase, "e") == 0;
-        starts += strcmp(phase, "s") == 0;
-        finishes += strcmp(phase, "f") == 0;
-        counters += strcmp(phase, "C") == 0;
+    int phases[128] = {0};
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+        phases[json_string_value(json_object_get(event, "ph"))[0] & 127]++;
         CHECK(json_is_integer(json_object_get(event, "pid")) &&
               json_is_integer(json_object_get(event, "tid")) && json_is_real(json_object_get(event, "ts")));
     }
-    CHECK_INT(begins, 8); /* three holds and a fault in each */
-    CHECK_INT(ends, 8);
-    CHECK(starts > 20 && starts == finishes);
-    CHECK_INT(counters, 5);
+    CHECK_INT(phases['b'], 8); /* three holds and a fault in each */
+    CHECK_INT(phases['e'], 8);
+    CHECK(phases['s'] > 20 && phases['s'] == phases['f']);
+    CHECK_INT(phases['C'], 5);
     json_decref(root);
     drawn_plays_free();
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("drawing: the same events, the same bytes", test_same_bytes);
-    harness_run("drawing: the evidence has marks", test_evidence_has_marks);
-    harness_run("drawing: no text on another, none cut", test_texts);
+    harness_run("drawing: the same bytes, marks of the evidence, no text on another", test_by_hand);
     harness_run("drawing: nor in random plays of up to 64 clients and 6,000 events", test_random_texts);
     harness_run("drawing: windows of a large play", test_windows);
     harness_run("drawing: what each event looks like", test_marks);

@@ -8,36 +8,30 @@
 #include "loadtest/lab/test/drawn.h"
 #include "test/harness.h"
 
-static char *drawn_with(const struct report_text *text, int count) {
-    char *html = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&html, &size);
-    CHECK(out != NULL && html_draw(out, drawn_plays, count, text));
-    fclose(out);
-    char *kept = harness_format("%s", html);
-    free(html);
-    return kept;
+static const struct report_text lesson = {.title = "A & B",
+                                          .question = "Who\nsells?",
+                                          .story = "One.\n\n\nTwo.",
+                                          .broken_code = "if (a < b)\n\treturn 1;\n",
+                                          .fixed_code = "return 0;\n"};
+
+static bool draw_lesson(FILE *out, const struct judged_play of[], int count) {
+    return html_draw(out, of, count, &lesson);
 }
 
 /* Each of these comes after the one before. */
 static void check_order(const char *text, const char *const parts[]) {
-    for (; *parts != NULL; parts++) {
+    for (; *parts; parts++) {
         const char *found = strstr(text, *parts);
-        if (found == NULL)
+        if (!found)
             FAIL("missing, or in the wrong order: %s", *parts);
         text = found + strlen(*parts);
     }
 }
 
 static void test_report(void) {
-    static const struct report_text text = {.title = "A & B",
-                                            .question = "Who\nsells?",
-                                            .story = "One.\n\n\nTwo.",
-                                            .broken_code = "if (a < b)\n\treturn 1;\n",
-                                            .fixed_code = "return 0;\n"};
     drawn_plays_read();
     check_order(
-        drawn_with(&text, 2),
+        drawn_text(draw_lesson, drawn_plays, 2),
         (const char *const[]){
             "Content-Security-Policy\" content=\"default-src 'none'; style-src", "<title>A &amp; B</title>",
             "<h1>A &amp; B</h1>", "<h2>What will happen?</h2>\n<p>Who\nsells?</p>",
@@ -49,9 +43,9 @@ static void test_report(void) {
             "<code>return 0;\n</code>", "<caption>", "<th scope=\"col\">who</th>", "<tr id=\"row-n12\">",
             "<tr id=\"row-fixed-n12\">", "seckill-lab run maotai --seed 7", NULL});
     const char *html = drawn_text(drawn_report, drawn_plays, 2);
-    CHECK(strstr(html, "What will happen?") == NULL && strstr(html, "The code") == NULL);
-    CHECK(strstr(html, "Step by step") == NULL); /* no client has noted anything */
-    CHECK(strstr(html, "<script") == NULL);
+    CHECK(!strstr(html, "What will happen?") && !strstr(html, "The code"));
+    CHECK(!strstr(html, "Step by step")); /* no client has noted anything */
+    CHECK(!strstr(html, "<script"));
     drawn_plays_free();
 }
 
@@ -66,9 +60,22 @@ static void test_setup_failed(void) {
         const char *html = drawn_text(drawn_report, &play, 1);
         CHECK_HAS(html, "<h3>Broken: setup-failed</h3>");
         CHECK_HAS(html, "Redis did not start.");
-        CHECK(strstr(html, "Counted") == NULL && strstr(html, " ms</text>") == NULL);
+        CHECK(!strstr(html, "Counted") && !strstr(html, " ms</text>"));
         judgement_free(&play.judgement);
     }
+}
+
+/* What steps_print() prints of them; NULL: it says that there is nothing to print. */
+static const char *steps_of(struct event *events, size_t count) {
+    static char line[4000];
+    const struct event_log log = {.events = events, .count = count};
+    memset(line, 0, sizeof line);
+    FILE *out = fmemopen(line, sizeof line, "w");
+    CHECK(out);
+    bool printed = steps_print(out, &log);
+    fclose(out);
+    CHECK(printed || !*line);
+    return printed ? line : NULL;
 }
 
 static void test_steps(void) {
@@ -79,40 +86,24 @@ static void test_steps(void) {
         {.t_ns = 9, .kind = EVENT_SALE_STOCK, .who = "lab", .item = "lamp", .available = 0},
         {.t_ns = 3, .kind = EVENT_NOTE, .who = "client-b", .text = "reads 1 left"},
         {.t_ns = 5, .kind = EVENT_WRITE_ACCEPTED, .who = "client-a", .item = "lamp", .quantity = 1},
-        {.t_ns = 10,
-         .kind = EVENT_WRITE_REFUSED,
-         .who = "client-c",
-         .item = "lamp",
-         .quantity = 2,
-         .reason = "stale"},
     };
-    struct event_log log = {.events = events, .count = 7};
-    char line[4000] = "";
     for (size_t i = 0; i < 40; i++) {
+        if (i >= 6)
+            events[i] = (struct event){.t_ns = 10,
+                                       .kind = EVENT_WRITE_REFUSED,
+                                       .who = "client-c",
+                                       .item = "lamp",
+                                       .quantity = 2,
+                                       .reason = "stale"};
         events[i].n = i + 1;
-        if (i >= 7) {
-            events[i] = events[6];
-            events[i].n = i + 1;
-        }
     }
-    FILE *out = fmemopen(line, sizeof line, "w");
-    CHECK(out != NULL && steps_print(out, &log));
-    fclose(out);
-    CHECK_STR(line,
+    CHECK_STR(steps_of(events, 7),
               "client-a reads 1 left; client-b reads 1 left; client-a sells 1; client-b sells 1 (0 left); "
               "client-c is refused 2 (stale)\n");
-    log.count = 40;
-    out = fmemopen(line, sizeof line, "w");
-    CHECK(out != NULL && steps_print(out, &log));
-    fclose(out);
-    CHECK_HAS(line, "(stale); and 26 more\n");
-    CHECK_INT(drawn_count(line, ";"), STEPS_MAX);
-    line[0] = '\0';
-    log = (struct event_log){.events = events + 1, .count = 3}; /* no client notes anything */
-    out = fmemopen(line, sizeof line, "w");
-    CHECK(out != NULL && !steps_print(out, &log));
-    fclose(out);
-    CHECK_STR(line, "");
+    const char *steps = steps_of(events, 40);
+    CHECK_HAS(steps, "(stale); and 26 more\n");
+    CHECK_INT(drawn_count(steps, ";"), STEPS_MAX);
+    CHECK(!steps_of(events + 1, 3)); /* no client notes anything */
 }
 
 static void test_index(void) {
@@ -122,7 +113,7 @@ static void test_index(void) {
     char *html = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&html, &size);
-    CHECK(out != NULL);
+    CHECK(out);
     index_draw(out, rows, 2);
     fclose(out);
     check_order(html, (const char *const[]){"1 of 2 lessons did what they teach</strong>, with seed 7",
@@ -168,7 +159,7 @@ static void test_escape(void) {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         char line[64] = "";
         FILE *out = fmemopen(line, sizeof line, "w");
-        CHECK(out != NULL);
+        CHECK(out);
         svg_escape(out, texts[i][0]);
         fclose(out);
         CHECK_STR(line, texts[i][1]);
