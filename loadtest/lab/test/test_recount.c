@@ -33,6 +33,7 @@ static void test_by_hand(void) {
     CHECK_HAS(said, "maotai.broken.jsonl: the same: oversold 1, the verdict 1; two holders for 290.000 ms");
 }
 
+/* Of a verdict that is wrong it says so, and without one that there is none. */
 static void test_changed(void) {
     static const struct {
         const char *change;
@@ -42,22 +43,15 @@ static void test_changed(void) {
         {"s/\"oversold\":1/\"oversold\":2/", 1, "NOT the same: oversold 1, the verdict 2;"},
         {"s/\"overlap_ms\":290/\"overlap_ms\":292/", 1, "two holders for 290.000 ms, the verdict 292"},
         {"s/\"overlap_ms\":290/\"overlap_ms\":291/", 0, "the same"},
-        {"s/\"ev\":\"acquire.ok\",\"op\":2,/\"ev\":\"acquire.busy\",\"op\":2,/", 1,
-         "0.000 ms, the verdict 290"},
         {"$d", 2, "there is no verdict in the last line"},
-        {"1d", 2, "KeyError"},
-        {"3s/.*/{/", 2, "JSONDecodeError"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *line = harness_format(
-            "sed '%s' loadtest/lab/test/plays/maotai.broken.jsonl >$DIR/changed; python3 -IS " RECOUNT
-            " $DIR/changed",
-            cases[i].change);
-        CHECK_INT(run(line), cases[i].status);
+        CHECK_INT(run(harness_format("sed '%s' loadtest/lab/test/plays/maotai.broken.jsonl >$DIR/changed; "
+                                     "python3 -IS " RECOUNT " $DIR/changed",
+                                     cases[i].change)),
+                  cases[i].status);
         CHECK_HAS(said, cases[i].says);
     }
-    CHECK_INT(run("python3 -IS " RECOUNT " /nowhere/x"), 2);
-    CHECK_INT(run("python3 -IS " RECOUNT), 2);
 }
 
 /* ---- random plays ---- */
