@@ -24,6 +24,7 @@ struct seller {
     int fds[THREADS]; /* the connection of each thread; -1: none */
     int started;
     int answers;
+    void (*before_answer)(void);
     struct books books;
 };
 
@@ -95,7 +96,10 @@ static bool serve_one(struct seller *seller, int fd) {
     pthread_mutex_lock(&seller->lock);
     enum books_mischief mischief = books_decide(&seller->books, request, &answer);
     int number = seller->answers++;
+    void (*before_answer)(void) = seller->before_answer;
     pthread_mutex_unlock(&seller->lock);
+    if (before_answer)
+        before_answer();
     switch (mischief) {
     case BOOKS_DROP: return false;
     case BOOKS_GARBLE: send_text(fd, "HTTP/1.1 two hundred\r\n\r\n"); return false;
@@ -181,6 +185,12 @@ struct seller *seller_start(unsigned faults, int stock) {
 
 int seller_port(const struct seller *seller) {
     return seller->port;
+}
+
+void seller_before_answer(struct seller *seller, void (*call)(void)) {
+    pthread_mutex_lock(&seller->lock);
+    seller->before_answer = call;
+    pthread_mutex_unlock(&seller->lock);
 }
 
 static int read_locked(struct seller *seller, const int *number) {

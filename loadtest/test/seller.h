@@ -9,24 +9,20 @@ enum seller_fault {
     SELLER_LOSES = 1 << 2,         /* every tenth order is acknowledged, but not written */
     SELLER_ALTERS = 1 << 3,        /* every tenth order is written for another user */
     SELLER_SELLS_TWICE = 1 << 4,   /* sells again for a repeated key */
-    SELLER_FORGETS = 1 << 5,       /* answers sold-out to the repeated key of a winner */
-    SELLER_PHANTOM = 1 << 6,       /* writes every tenth order twice, the second without an acknowledgement */
-    SELLER_UNDERSELLS = 1 << 7,    /* answers sold-out with 5 units left */
-    SELLER_UNBALANCED = 1 << 8,    /* its audit says that it is not conserved */
-    SELLER_DROPS_REPLIES = 1 << 9, /* carries out every third request, then closes instead of answering */
-    SELLER_SAYS_503 = 1 << 10,     /* carries out every third request, then answers 503 */
-    SELLER_GARBLES = 1 << 11,      /* carries out every third request, then answers garbage */
-    SELLER_SILENT = 1 << 12,       /* never answers every third request */
-    SELLER_AWKWARD = 1 << 13, /* answers in chunks, in pieces, after a 100, without a length, and closes */
-    SELLER_AUDITS_ONCE = 1 << 14, /* the second audit is refused with a 503 */
+    SELLER_PHANTOM = 1 << 5,       /* writes every tenth order twice, the second without an acknowledgement */
+    SELLER_UNDERSELLS = 1 << 6,    /* answers sold-out with 5 units left */
+    SELLER_UNBALANCED = 1 << 7,    /* its audit says that it is not conserved */
+    SELLER_DROPS_REPLIES = 1 << 8, /* carries out every third request, then closes instead of answering */
+    SELLER_SAYS_503 = 1 << 9,      /* carries out every third request, then answers 503 */
+    SELLER_GARBLES = 1 << 10,      /* carries out every third request, then answers garbage */
+    SELLER_SILENT = 1 << 11,       /* never answers every third request */
+    SELLER_AWKWARD = 1 << 12, /* answers in chunks, in pieces, after a 100, without a length, and closes */
+    SELLER_AUDITS_ONCE = 1 << 13, /* the second audit is refused with a 503 */
     SELLER_INEXACT =
-        1 << 15, /* the second and third audits are inexact; with AUDITS_ONCE all but the first */
-    SELLER_CANCELS = 1 << 16, /* every tenth order is acknowledged as confirmed, but cancelled in the books */
-    SELLER_RETELLS = 1 << 17, /* the answer to a repeated key has one more member than the first */
-
-    SELLER_KEEPS_LINE = 1 << 18, /* one line of every tenth rejected basket stays sold */
-    SELLER_OMITS = 1 << 19,      /* the answer to every tenth basket lacks the last order */
-    SELLER_DRAINS = 1 << 20,     /* every tenth transfer arrives nowhere */
+        1 << 14, /* the second and third audits are inexact; with AUDITS_ONCE all but the first */
+    SELLER_CANCELS = 1 << 15, /* every tenth order is acknowledged as confirmed, but cancelled in the books */
+    SELLER_RETELLS = 1 << 16, /* the answer to a repeated key has one more member than the first */
+    SELLER_DRAINS = 1 << 17,  /* every tenth transfer arrives nowhere */
 };
 /* DROPS_REPLIES, SAYS_503 and GARBLES spare the third attempt of a key. */
 
@@ -38,6 +34,8 @@ struct seller *seller_start(unsigned faults, int stock);
  * or to all if that is `items`; AWKWARD, and all faults in baskets and transfers, always apply to all. */
 struct seller *seller_start_many(int items, int faulty, unsigned faults, int stock);
 int seller_port(const struct seller *seller);
+/* From now on its thread calls this before it answers a request. */
+void seller_before_answer(struct seller *seller, void (*call)(void));
 /* The number of requests to buy or transfer that it received, and of its orders. */
 int seller_requests(struct seller *seller);
 int seller_orders(struct seller *seller);

@@ -93,8 +93,6 @@ static bool replay(const struct books *books, unsigned faults, const char *key, 
     const struct books_deed *deed = &books->deeds[i];
     if (strcmp(deed->asked, body) != 0) {
         say(answer, 422, "{\"type\":\"/problems/key-reused\"}");
-    } else if (faults & SELLER_FORGETS) {
-        say(answer, 409, "{\"type\":\"/problems/sold-out\",\"available\":0}");
     } else {
         say(answer, deed->status, "%.*s%s", (int)strlen(deed->told) - 1, deed->told,
             faults & SELLER_RETELLS ? ",\"again\":true}" : "}");
@@ -166,11 +164,10 @@ static void sell_line(struct books *books, struct books_order *order) {
     }
 }
 
-static void say_sold(struct books_answer *answer, const struct basket *basket, int number, unsigned faults) {
+static void say_sold(struct books_answer *answer, const struct basket *basket, int number) {
     char orders[LINES_MAX * ORDER_TEXT] = "";
-    int count = basket->count - (faults & SELLER_OMITS ? 1 : 0);
     size_t length = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < basket->count; i++) {
         orders[length] = ',';
         length += i > 0;
         length += (size_t)print_order(orders + length, &basket->lines[i]);
@@ -184,18 +181,15 @@ static void say_sold(struct books_answer *answer, const struct basket *basket, i
 
 static void sell(struct books *books, struct basket *basket, struct books_answer *answer) {
     int missing = first_short(basket);
-    if (missing < 0) {
-        for (int i = 0; i < basket->count; i++)
-            sell_line(books, &basket->lines[i]);
-        int number = books->deed_count + 1;
-        say_sold(answer, basket, number, number % 10 || basket->is_purchase ? 0 : books->faults);
+    if (missing >= 0) {
+        const struct books_item *item = basket->lines[missing].item;
+        say(answer, 409, "{\"type\":\"/problems/sold-out\",\"line\":%d,\"item\":\"%s\",\"available\":%d}",
+            missing, item->name, item->available > 0 ? item->available : 0);
         return;
     }
-    const struct books_item *item = basket->lines[missing].item;
-    say(answer, 409, "{\"type\":\"/problems/sold-out\",\"line\":%d,\"item\":\"%s\",\"available\":%d}",
-        missing, item->name, item->available > 0 ? item->available : 0);
-    if ((books->faults & SELLER_KEEPS_LINE) && ++books->refused % 10 == 0 && missing > 0)
-        sell_line(books, &basket->lines[0]);
+    for (int i = 0; i < basket->count; i++)
+        sell_line(books, &basket->lines[i]);
+    say_sold(answer, basket, books->deed_count + 1);
 }
 
 /* ---- transfers ---- */

@@ -41,8 +41,7 @@ struct books {
     int requests;
     int order_count;
     int deed_count;
-    int refused; /* baskets */
-    int moved;   /* transfers */
+    int moved; /* transfers */
     struct books_order orders[ORDERS_MAX];
     struct books_deed deeds[ORDERS_MAX];
     unsigned char tries[KEYS_MAX];

@@ -1,7 +1,6 @@
 /* seckill-load against a seller in the test: a right one is clean, and each fault is caught by its counter;
  * with one item, with many of which one is faulty, and with baskets and transfers. test_verdict.c and
- * test_verdict_baskets.c have every way to a counter; here is one thread of each through the whole program.
- */
+ * test_verdict_baskets.c have every way to a counter; here is one of each, through the whole program. */
 #include <string.h>
 
 #include "loadtest/request_plan.h"
@@ -63,44 +62,25 @@ static const struct fault {
     int least;
     bool exact; /* it is exactly that */
 } faults[] = {
-    {"faults: catches oversold", ONE, SELLER_OVERSELLS, "", "oversold", 5, true},
     {"faults: catches oversold that the audit conceals", ONE, SELLER_OVERSELLS | SELLER_LIES,
      "--duplicates 20", "oversold", 5, true},
-    {"faults: catches lost orders", ONE, SELLER_LOSES, "", "lost", 10, true},
     {"faults: catches lost orders that the audit conceals", ONE, SELLER_LOSES | SELLER_LIES, "", "lost", 10,
      true},
     {"faults: catches orders for another user", ONE, SELLER_ALTERS, "", "lost", 10, true},
     {"faults: catches two orders for one key", ONE, SELLER_SELLS_TWICE, "--duplicates 50", "duplicated", 1,
      false},
-    {"faults: catches winners told sold-out", ONE, SELLER_FORGETS, "--duplicates 50", "duplicated", 1, false},
     {"faults: catches phantom orders", ONE, SELLER_PHANTOM, "", "phantom", 9, false},
-    /* The seller sells again for the retry after a lost reply: no answer acknowledges the first order. */
-    {"faults: catches a retry that buys twice", ONE, SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE, "--retries",
-     "phantom", 10, false},
-    /* The retry after a lost reply is answered sold-out, though the first request won. */
-    {"faults: catches a retry that hears sold-out", ONE, SELLER_DROPS_REPLIES | SELLER_FORGETS, "--retries",
-     "phantom", 10, false},
     {"faults: catches undersold", ONE, SELLER_UNDERSELLS, "", "undersold", 5, true},
-    {"many items: catches lost orders of one", OF_ALL, SELLER_LOSES | SELLER_LIES, "", "lost", 2, true},
-    {"many items: catches one undersold", OF_ALL, SELLER_UNDERSELLS, "", "undersold", 5, true},
     /* Every tenth order of an item: some baskets lose one line. */
     {"baskets: catches a lost line", MIXED, SELLER_LOSES, BASKETS, "lost torn", 10, false},
     {"baskets: catches a line told as confirmed, but cancelled", MIXED, SELLER_CANCELS, BASKETS, "lost", 10,
      false},
-    {"baskets: catches a line of a refused basket", MIXED, SELLER_KEEPS_LINE, BASKETS, "phantom", 1, false},
-    {"baskets: catches oversold beside purchases", MIXED, SELLER_OVERSELLS, "--basket-lines 3 --purchases 60",
-     "oversold", 5, false},
-    {"baskets: catches two for one key", MIXED, SELLER_SELLS_TWICE, BASKETS, "duplicated", 3, false},
     {"baskets: catches another answer to a repeated key", MIXED, SELLER_RETELLS, BASKETS, "duplicated", 1,
      false},
-    {"baskets: catches an order missing in the answer", MIXED, SELLER_OMITS, BASKETS, "torn", 10, false},
     {"transfers: catches units that arrive nowhere", MIXED, SELLER_DRAINS, TRANSFERS, "unbalanced", 10,
      false},
     {"transfers: catches another answer to a repeated key", MIXED, SELLER_RETELLS, TRANSFERS, "duplicated", 1,
      false},
-    /* The retry of a transfer whose answer was lost moves the units again. */
-    {"transfers: catches a retry that moves twice", MIXED, SELLER_DROPS_REPLIES | SELLER_SELLS_TWICE,
-     "--transfers 100 --retries", "unbalanced", 10, false},
 };
 static const struct fault *fault; /* of the running test */
 

@@ -1,12 +1,7 @@
 /* The page in a real browser: that all can use it (axe-core), in both themes and at every width, and that no
  * other page can. */
-#include <arpa/inet.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include "loadtest/lab/test/lab_page.h"
 
@@ -89,45 +84,22 @@ static void widths(void) {
 
 /* ---- another site ---- */
 
-struct other {
-    int fd, port;
-    const char *page;
-    pthread_t thread;
-};
-
-/* Answers each request with its page. A browser also opens connections on which it asks nothing. */
-static void *serve(void *arg) {
-    const struct timeval patience = {.tv_sec = 1};
-    const struct other *other = arg;
-    char request[8192];
-    for (int fd; (fd = accept(other->fd, NULL, NULL)) >= 0;) {
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        if (recv(fd, request, sizeof request, 0) > 0)
-            dprintf(fd,
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
-                    "%zu\r\n\r\n%s",
-                    strlen(other->page), other->page);
-        close(fd);
-    }
-    return NULL;
+static bool answers(void *port) {
+    return web_call(*(int *)port, "GET", "/", NULL, NULL, NULL) == 200;
 }
 
-static void end_other(void *arg) {
-    struct other *other = arg;
-    shutdown(other->fd, SHUT_RDWR);
-    pthread_join(other->thread, NULL);
-    close(other->fd);
-}
-
-static void start_other(struct other *other, const char *page) {
-    *other = (struct other){.port = harness_free_port(), .page = page};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)other->port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    other->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(other->fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* others have used the port */
-    CHECK(bind(other->fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(other->fd, 8) == 0);
-    CHECK_INT(pthread_create(&other->thread, NULL, serve, other), 0);
-    harness_defer(end_other, other);
+/* Serves the page on another port, which is another site. */
+static int serve_other(const char *page) {
+    static struct proc server;
+    int port = harness_free_port();
+    FILE *file = fopen(harness_format("%s/index.html", harness_dir()), "we");
+    CHECK(file && fputs(page, file) >= 0 && fclose(file) == 0);
+    const char *argv[] = {"python3", "-m",        "http.server", harness_format("%d", port),
+                          "--bind",  "127.0.0.1", "--directory", harness_dir(),
+                          NULL};
+    proc_spawn(&server, argv, NULL, harness_path("other"));
+    CHECK(harness_wait(answers, &port, 20000));
+    return port;
 }
 
 /* It tries all that a page can try: to read, to post as JSON and as a form, to hear the events of a run that
@@ -155,15 +127,13 @@ static const char *hostile_page(const char *lab, const char *run) {
 }
 
 static void other_sites(void) {
-    static struct other other;
     struct web_response response;
     page_open("");
     const char *lab = harness_format("http://127.0.0.1:%d", page_site.port);
     const char *run = lab_site_begin(
         &page_site, "{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"seed\":7}");
     lab_site_wait(&page_site, run);
-    start_other(&other, hostile_page(lab, run));
-    browser_open(&page_browser, harness_format("http://127.0.0.1:%d/", other.port));
+    browser_open(&page_browser, harness_format("http://127.0.0.1:%d/", serve_other(hostile_page(lab, run))));
     page_wait("Object.keys(window.said).length === 6");
     CHECK_STR(browser_run(&page_browser,
                           "return Object.entries(window.said).map(([name, value]) => name + ' ' "

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include "loadtest/lab/test/lab_site.h"
-#include "loadtest/lab/test/leftovers.h"
 
 #define BROKEN "loadtest/lab/test/plays/maotai.broken.jsonl"
 #define FIXED  "loadtest/lab/test/plays/maotai.fixed.jsonl"

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 
 #include "loadtest/lab/test/lab_site.h"
-#include "loadtest/lab/test/leftovers.h"
 
 enum { PATIENCE_MS = 60000, WATCHERS = 40 };
 
