@@ -67,8 +67,8 @@ void attack_put(const struct seckilld *service, const char *item, const char *te
 
 struct attack_result attack_sale(const struct seller *seller, const char *more) {
     return attack_run(harness_format("--url http://127.0.0.1:%d --item demo --token test-token --users 500 "
-                                     "--connections 16 --requests 1000 --seed %llu%s%s",
-                                     seller_port(seller), (unsigned long long)(harness_seed() >> 1),
+                                     "--connections 16 --requests 500 --seed %llu%s%s",
+                                     seller->port, (unsigned long long)(harness_seed() >> 1),
                                      *more ? " " : "", more));
 }
 

@@ -22,7 +22,7 @@ struct attack_result attack_run(const char *line);
 const char *attack_urls(const struct seckilld services[], int count);
 /* Puts an item on sale: its terms as JSON. */
 void attack_put(const struct seckilld *service, const char *item, const char *terms);
-/* A sale of all the stock in 1000 purchases, with the options of `more`. */
+/* A sale of all the stock in 500 purchases, with the options of `more`. */
 struct attack_result attack_sale(const struct seller *seller, const char *more);
 
 void attack_check_code(const struct attack_result *outcome, int code);
