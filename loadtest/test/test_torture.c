@@ -2,12 +2,10 @@
  * duplicated or oversold, and unknown requests are resolved. SECKILL_TORTURE_ROUNDS: number of sales; a few
  * without it. The argument `round-17:` with the SECKILL_SEED of a run repeats its round 17. */
 #include <glob.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,14 +249,11 @@ static void kill_service(struct seckilld *service) {
 }
 
 static bool is_port_free(void *port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) * (int *)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int on = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    close(fd);
-    return is_free;
+    struct web_conn conn;
+    bool is_open = web_open(&conn, *(int *)port);
+    if (is_open)
+        web_close(&conn);
+    return !is_open;
 }
 
 /* A child that Redis forked to rewrite its file outlives it, and keeps the port for a moment. */
