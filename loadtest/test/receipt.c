@@ -64,7 +64,6 @@ static void add(enum receipt_what what, uint32_t key) {
                                    what == WON_B   ? "-b"
                                    : what == WON_C ? "-c"
                                                    : ""));
-    return;
 }
 
 static void amend(struct log_order *order, enum receipt_what what) {

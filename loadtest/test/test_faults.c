@@ -118,22 +118,21 @@ static void test_oversold_behind_plenty(void) {
 /* ---- no verdict ---- */
 
 static const struct no_verdict {
-    const char *name;
+    const char *name, *faults, *flags, *says;
     enum shop shop;
-    const char *faults;
-    const char *flags, *says;
     int unresolved;
 } no_verdicts[] = {
-    {"faults: unresolved is not clean", ONE, "silent", "--requests 60 --timeout 200 --settle 300ms",
-     "20 unresolved", 20},
+    {"faults: unresolved is not clean", "silent", "--requests 60 --timeout 200 --settle 300ms",
+     "20 unresolved", ONE, 20},
     /* Some baskets and transfers stay unknown; no other counter may count them. */
-    {"baskets: unresolved is not clean", MIXED, "silent",
-     "--basket-lines 2 --transfers 50 --requests 60 --timeout 200 --settle 300ms", "20 unresolved", 20},
-    {"faults: without an audit there is no verdict", ONE, "audits-once", "--settle 300ms", "no audit", 0},
-    {"faults: with audits that are never exact there is no verdict", ONE, "inexact audits-once",
-     "--settle 300ms", "no audit: the audit was never exact", 0},
-    {"many items: without the audit of one there is no verdict", OF_ALL, "audits-once", "--settle 300ms",
-     "no audit: the audit failed", 0},
+    {"baskets: unresolved is not clean", "silent",
+     "--basket-lines 2 --transfers 50 --requests 60 --timeout 200 --settle 300ms", "20 unresolved", MIXED,
+     20},
+    {"faults: without an audit there is no verdict", "audits-once", "--settle 300ms", "no audit", ONE, 0},
+    {"faults: with audits that are never exact there is no verdict", "inexact audits-once", "--settle 300ms",
+     "no audit: the audit was never exact", ONE, 0},
+    {"many items: without the audit of one there is no verdict", "audits-once", "--settle 300ms",
+     "no audit: the audit failed", OF_ALL, 0},
 };
 static const struct no_verdict *no_verdict; /* of the running test */
 
@@ -218,16 +217,15 @@ static void test_right(void) {
 /* Replies that are lost, errors and nonsense are settled, with retries and without. */
 static void test_lost_replies(void) {
     static const struct {
+        const char *faults, *cause, *flags;
         enum shop shop;
-        const char *faults;
-        const char *cause, *flags;
         int least;
     } cases[] = {
-        {OF_ALL, "drops-replies", "connection-broken", "--duplicates 20 --retries", 1},
-        {MIXED, "drops-replies", "connection-broken", "--basket-lines 2 --transfers 30", 50},
-        {MIXED, "drops-replies", "connection-broken", "--basket-lines 2 --transfers 30 --retries", 50},
-        {MIXED, "says-503", "overloaded", "--basket-lines 2 --transfers 30 --retries", 50},
-        {MIXED, "garbles", "unreadable-answer", "--basket-lines 2 --transfers 30 --retries", 50},
+        {"drops-replies", "connection-broken", "--duplicates 20 --retries", OF_ALL, 1},
+        {"drops-replies", "connection-broken", "--basket-lines 2 --transfers 30", MIXED, 50},
+        {"drops-replies", "connection-broken", "--basket-lines 2 --transfers 30 --retries", MIXED, 50},
+        {"says-503", "overloaded", "--basket-lines 2 --transfers 30 --retries", MIXED, 50},
+        {"garbles", "unreadable-answer", "--basket-lines 2 --transfers 30 --retries", MIXED, 50},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct attack_result outcome = attack(cases[i].shop, cases[i].faults, cases[i].flags);

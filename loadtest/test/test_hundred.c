@@ -1,5 +1,5 @@
 /* The real service, judged by seckill-load, a hundred times for each strategy that should not oversell, each
- * time with another seed: a hundred units, 64 connections, 600 purchases of which a fifth repeat a key.
+ * time with another seed: a hundred units, 64 connections, 400 purchases of which a fifth repeat a key.
  * Exactly a hundred units are sold, every repeated key gets its first answer, the books balance. */
 #include "loadtest/test/attack.h"
 
@@ -18,16 +18,16 @@ static void sell_out(int round, uint64_t *random) {
     const char *item = harness_format("%s-%d", strategy, round);
     attack_put(&service, item, harness_format("{\"stock\":%d,\"strategy\":\"%s\"}", STOCK, strategy));
     struct attack_result outcome = attack_run(
-        harness_format("%s --token test-token --item %s --users 100000 --connections 64 --requests 600 "
+        harness_format("%s --token test-token --item %s --users 100000 --connections 64 --requests 400 "
                        "--duplicates 20 --seed %llu",
                        attack_urls(&service, 1), item, (unsigned long long)(harness_random(random) >> 1)));
     attack_check_code(&outcome, 0);
     CHECK_HAS(outcome.json, "\"clean\": true");
-    CHECK_INT(attack_number_of(&outcome, "attempts"), 600);
+    CHECK_INT(attack_number_of(&outcome, "attempts"), 400);
     CHECK_INT(attack_number_of(&outcome, "orders"), STOCK);
     CHECK_INT(attack_number_of(&outcome, "unknown"), 0);
     CHECK_INT(attack_number_of(&outcome, "accepted") - attack_number_of(&outcome, "replayed"), STOCK);
-    CHECK(attack_number_of(&outcome, "duplicates") > 70);
+    CHECK(attack_number_of(&outcome, "duplicates") > 40);
     CHECK(attack_number_of(&outcome, "replayed") > 0);
 }
 
