@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "loadtest/lab/play.h"
 #include "test/harness.h"
@@ -85,16 +86,30 @@ static void recount(const char *events) {
         FAIL("%s", proc_output(&script));
 }
 
-static void teaches(void) {
+/* The exit status. */
+static int end_lesson(void) {
     int status;
-    struct proc *lesson = &lessons[current];
+    CHECK(proc_wait(&lessons[current], LESSON_MS, &status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A machine that stalls may miss the moment at which the fault shows: then the lesson is played once more, by
+ * itself. That the fix does not hold is never forgiven. */
+static void teaches(void) {
     const char *name = scenarios[current]->name;
     if (lesson_count == 0) /* only some are wanted */
         begin_lesson(current);
-    CHECK(proc_wait(lesson, LESSON_MS, &status));
+    int status = end_lesson();
+    if (status == 1 && strstr(proc_output(&lessons[current]),
+                              harness_format("%-20s %-15s %-13s ", name, "not-reproduced", "held"))) {
+        printf("     the fault did not show: once more\n");
+        begin_lesson(current);
+        status = end_lesson();
+    }
     if (status != 0)
-        FAIL("%s", proc_output(lesson));
-    CHECK_HAS(proc_output(lesson), harness_format("%-20s %-15s %-13s ", name, "reproduced", "held"));
+        FAIL("%s", proc_output(&lessons[current]));
+    CHECK_HAS(proc_output(&lessons[current]),
+              harness_format("%-20s %-15s %-13s ", name, "reproduced", "held"));
     recount(harness_format("%s/out/%s/events.broken.jsonl", harness_dir(), name));
     recount(harness_format("%s/out/%s/events.fixed.jsonl", harness_dir(), name));
 }
