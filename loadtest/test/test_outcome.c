@@ -22,6 +22,7 @@ static void begin(struct options of) {
     options.item = "demo";
     options.quantity = 2;
     options.seed = harness_seed();
+    request_log_free(&request_log);
     request_log_init(&request_log);
     harness_defer(free_log, NULL);
     plan_of_key(&plan, 0, &planned);
