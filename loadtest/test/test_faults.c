@@ -1,6 +1,6 @@
 /* seckill-load against a seller in the test: a right one is clean, and each fault is caught by its counter;
- * with one item, with many of which one is faulty, and with baskets and transfers. test_verdict.c and
- * test_verdict_baskets.c have every way to a counter; here is one of each, through the whole program. */
+ * with one item, with many of which one is faulty, and with baskets and transfers. test_verdict.c has
+ * every way to a counter; here is one of each, through the whole program. */
 #include <string.h>
 
 #include "loadtest/request_plan.h"
