@@ -13,16 +13,16 @@ enum { ITEMS = 20, EACH = 20, ALL = ITEMS * EACH };
 
 /* What is sold, and how. */
 enum shop {
-    ONE,    /* one item */
-    OF_ALL, /* 20 items, of which one, chosen by the seed, has the faults */
-    MIXED,  /* 20 items with 30 units, in baskets and transfers; all have the faults */
+    ONE,   /* one item */
+    MANY,  /* 20 items, of which one, chosen by the seed, has the faults */
+    MIXED, /* 20 items with 30 units, in baskets and transfers; all have the faults */
 };
 
 static struct attack_result attack(enum shop shop, const char *faults, const char *more) {
     const char *separator = *more ? " " : "";
     if (shop == ONE)
         return attack_sale(seller_start(faults, STOCK), more);
-    if (shop == OF_ALL)
+    if (shop == MANY)
         return attack_sale(seller_start_many(ITEMS, (int)(harness_seed() % ITEMS), faults, EACH),
                            harness_format("--items 20 --requests 2000%s%s", separator, more));
     return attack_sale(seller_start_many(20, 20, faults, 30),
@@ -132,7 +132,7 @@ static const struct no_verdict {
     {"faults: with audits that are never exact there is no verdict", "inexact audits-once", "--settle 300ms",
      "no audit: the audit was never exact", ONE, 0},
     {"many items: without the audit of one there is no verdict", "audits-once", "--settle 300ms",
-     "no audit: the audit failed", OF_ALL, 0},
+     "no audit: the audit failed", MANY, 0},
 };
 static const struct no_verdict *no_verdict; /* of the running test */
 
@@ -221,7 +221,7 @@ static void test_lost_replies(void) {
         enum shop shop;
         int least;
     } cases[] = {
-        {"drops-replies", "connection-broken", "--duplicates 20 --retries", OF_ALL, 1},
+        {"drops-replies", "connection-broken", "--duplicates 20 --retries", MANY, 1},
         {"drops-replies", "connection-broken", "--basket-lines 2 --transfers 30", MIXED, 50},
         {"drops-replies", "connection-broken", "--basket-lines 2 --transfers 30 --retries", MIXED, 50},
         {"says-503", "overloaded", "--basket-lines 2 --transfers 30 --retries", MIXED, 50},
