@@ -75,12 +75,17 @@ static bool has_ended(void *index) {
     return !proc_running(&lessons[*(int *)index]);
 }
 
-/* Another program counts by itself what the verdict says. */
-static void recount(const char *events) {
+/* Another program counts by itself what the verdicts say. */
+static void recount(const char *directory) {
     struct proc script;
     int status;
-    const char *argv[] = {"python3", "loadtest/lab/test/recount.py", events, NULL};
-    proc_spawn(&script, argv, NULL, harness_format("%s.recount", events));
+    const char *argv[] = {"python3",
+                          "-IS",
+                          "loadtest/lab/test/recount.py",
+                          harness_format("%s/events.broken.jsonl", directory),
+                          harness_format("%s/events.fixed.jsonl", directory),
+                          NULL};
+    proc_spawn(&script, argv, NULL, harness_format("%s/recount", directory));
     CHECK(proc_wait(&script, 20000, &status));
     if (status != 0)
         FAIL("%s", proc_output(&script));
@@ -110,8 +115,7 @@ static void teaches(void) {
         FAIL("%s", proc_output(&lessons[current]));
     CHECK_HAS(proc_output(&lessons[current]),
               harness_format("%-20s %-15s %-13s ", name, "reproduced", "held"));
-    recount(harness_format("%s/out/%s/events.broken.jsonl", harness_dir(), name));
-    recount(harness_format("%s/out/%s/events.fixed.jsonl", harness_dir(), name));
+    recount(harness_format("%s/out/%s", harness_dir(), name));
 }
 
 /* ---- plays without a lesson ---- */
