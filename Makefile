@@ -48,7 +48,7 @@ named       = $(foreach f,$(wildcard $(MODULES:%=%/test/$(1)_*.c)),\
                   $(patsubst lib%,%,$(lastword $(subst /, ,$(f:/test/$(notdir $f)=))))_$(2)$(patsubst $(1)_%.c,%,$(notdir $f)))
 TESTS      := $(addprefix $(BUILD)/test/,$(call named,test,) $(call named,fuzz,fuzz_))
 # What the documents print, and a browser, run the programs as users build them.
-$(if $(SAN),$(eval TESTS := $(filter-out %/test_docs %/lab_page %/lab_page_rules,$(TESTS))))
+$(if $(SAN),$(eval TESTS := $(filter-out %/test_docs %/lab_page %/lab_page_live %/lab_page_rules,$(TESTS))))
 FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 
 # MODULE/bench/NAME.c is the program build/bench-NAME: a ceiling that make bench measures against. But all of

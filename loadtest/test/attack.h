@@ -18,22 +18,14 @@ void attack_start(struct proc *proc, const char *line);
 /* Waits for the end of the last one started. */
 struct attack_result attack_finish(struct proc *proc);
 struct attack_result attack_run(const char *line);
-/* A sale of all the stock in 1000 purchases, with the options of `more`. */
+/* --url for each of these services. */
+const char *attack_urls(const struct seckilld services[], int count);
+/* Puts an item on sale: its terms as JSON. */
+void attack_put(const struct seckilld *service, const char *item, const char *terms);
+/* A sale of all the stock in 500 purchases, with the options of `more`. */
 struct attack_result attack_sale(const struct seller *seller, const char *more);
 
 void attack_check_code(const struct attack_result *outcome, int code);
-/* A faulty seller, and the counters of the verdict that must find it. */
-struct attack_fault {
-    const char *name;    /* of the test */
-    unsigned faults;     /* of the seller */
-    const char *flags;   /* of the sale */
-    const char *counter; /* NULL: none */
-    long long least;     /* of the counter */
-    bool exact;          /* it is exactly that */
-    const char *also;    /* another counter that moves; NULL: none */
-};
-/* Checks that the verdict is a violation, that these counters moved, and that no other did. */
-void attack_check_fault(const struct attack_result *outcome, const struct attack_fault *fault);
 /* The first number of that name in the JSON, and the one in its verdict. */
 long long attack_number_of(const struct attack_result *outcome, const char *name);
 long long attack_verdict_of(const struct attack_result *outcome, const char *name);

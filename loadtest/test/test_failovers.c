@@ -79,7 +79,6 @@ static const char *start_store(struct sale *sale) {
 }
 
 static void open_sale(struct sale *sale) {
-    struct web_response response;
     const char *url = start_store(sale);
     sale->master = find_master(sale);
     for (int i = 0; i < SERVICES; i++)
@@ -87,10 +86,7 @@ static void open_sale(struct sale *sale) {
                        death->replicas, NULL);
     for (int i = 0; i < SERVICES; i++)
         seckilld_wait_whole(&sale->services[i]);
-    CHECK_INT(web_call(sale->services[0].port, "PUT", "/v1/items/demo",
-                       "Authorization: Bearer test-token\r\n", harness_format("{\"stock\":%d}", STOCK_MAX),
-                       &response),
-              201);
+    attack_put(&sale->services[0], "demo", harness_format("{\"stock\":%d}", STOCK_MAX));
     if (death->store == PAIR)
         redis_wait_copied(&sale->pair.master, &sale->pair.replica);
 }
@@ -146,11 +142,10 @@ static void judge(struct sale *sale, const struct attack_result *outcome) {
 static void play(void) {
     struct sale sale;
     open_sale(&sale);
-    attack_start(
-        &sale.load,
-        harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --item demo --token test-token "
-                       "--connections 32 --requests %d --retries --duplicates 10 --timeout 3000",
-                       sale.services[0].port, sale.services[1].port, REQUESTS));
+    attack_start(&sale.load,
+                 harness_format("%s --item demo --token test-token --connections 32 --requests %d "
+                                "--retries --duplicates 10 --timeout 3000",
+                                attack_urls(sale.services, SERVICES), REQUESTS));
     strike(&sale);
     struct attack_result outcome = attack_finish(&sale.load);
     judge(&sale, &outcome);
@@ -159,8 +154,7 @@ static void play(void) {
 }
 
 static void report(void) {
-    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
-        const struct death *of = &deaths[i];
+    for (const struct death *of = deaths; of < deaths + sizeof deaths / sizeof *deaths; of++) {
         harness_evidence(strcmp(of->replicas, "0") ? "with --replicas 1 nothing is lost"
                                                    : "what is lost is put back, or told by name",
                          harness_format("the master is %s, while 32 buyers buy", of->name), of->rounds,
@@ -168,8 +162,7 @@ static void report(void) {
                          of->acknowledged, of->lost, of->put_back,
                          of->lost < of->shortage ? of->lost : of->shortage);
         printf("     %d times %s: %lld acknowledged, %lld put back, %lld short, %lld lost; %lld unknown at "
-               "first, "
-               "none at the end\n",
+               "first, none at the end\n",
                of->rounds, of->name, of->acknowledged, of->put_back, of->shortage, of->lost, of->unknown);
     }
 }

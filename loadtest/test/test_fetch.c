@@ -1,15 +1,16 @@
 /* The program waits for an audit that takes long. */
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "loadtest/judge/fetch_books.h"
+#include "loadtest/test/seller.h"
 #include "test/harness.h"
 
 enum { SLOW_S = 3000, READINGS = 20 };
@@ -34,40 +35,15 @@ static bool wait_readings(void) {
     return harness_wait(has_come, &wanted, 10000);
 }
 
-struct slow_seller {
-    int listener;
-    bool waited;
-    pthread_t thread;
-};
+static bool waited;
 
-/* Answers one audit, fifty minutes after its request. */
-static void *audit_slowly(void *arg) {
-    struct slow_seller *seller = arg;
-    static const char books[] = "{\"conserved\":true,\"exact\":true,\"stock\":7,\"available\":7,\"held\":0,"
-                                "\"sold\":0,\"orders\":0,\"oversold\":0}";
-    char request[4096], answer[512];
-    int fd = accept(seller->listener, NULL, NULL);
-    if (recv(fd, request, sizeof request, 0) > 0) {
-        seller->waited = wait_readings();
-        atomic_fetch_add(&ahead_ns, SLOW_S * UINT64_C(1000000000));
-        seller->waited &= wait_readings();
-        int length = snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
-                              sizeof books - 1, books);
-        send(fd, answer, (size_t)length, MSG_NOSIGNAL);
-    }
-    close(fd);
+/* Fifty minutes after the request the seller, which is stopped, goes on, and answers. */
+static void *continue_late(void *seller) {
+    waited = wait_readings();
+    atomic_fetch_add(&ahead_ns, SLOW_S * UINT64_C(1000000000));
+    waited = wait_readings() && waited;
+    kill(((struct seller *)seller)->proc.pid, SIGCONT);
     return NULL;
-}
-
-static int open_seller(struct slow_seller *seller) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    seller->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(seller->listener, (const struct sockaddr *)&address, sizeof address) == 0);
-    CHECK(listen(seller->listener, 1) == 0);
-    CHECK(getsockname(seller->listener, (struct sockaddr *)&address, &size) == 0);
-    CHECK_INT(pthread_create(&seller->thread, NULL, audit_slowly, seller), 0);
-    return ntohs(address.sin_port);
 }
 
 /* The text on the terminal meanwhile. */
@@ -80,27 +56,28 @@ static const char *take_progress(FILE *file) {
 }
 
 static void slow_seller(void) {
-    struct slow_seller seller = {.listener = -1};
-    struct target target = {.host = ""};
+    pthread_t thread;
+    struct target target = {.host = "127.0.0.1"};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct options options = {.item = "demo"};
+    struct options options = {.item = "demo", .token = "test-token"};
     struct progress progress = {.on = true};
     struct books books;
-    address.sin_port = htons((uint16_t)open_seller(&seller));
+    struct seller *seller = seller_start("", 7);
+    address.sin_port = htons((uint16_t)seller->port);
     memcpy(&target.address, &address, sizeof address);
-    snprintf(target.host, sizeof target.host, "127.0.0.1");
+    proc_kill(&seller->proc, SIGSTOP);
     FILE *terminal = tmpfile();
     int stderr_fd = dup(STDERR_FILENO);
     CHECK(terminal && stderr_fd >= 0 && dup2(fileno(terminal), STDERR_FILENO) >= 0);
+    CHECK_INT(pthread_create(&thread, NULL, continue_late, seller), 0);
     struct connection_pool *pool = connection_pool_open(&target, 1, 1, 1);
     enum fetch_status status = fetch_books(pool, &options, 1000000000, &progress, &books);
     connection_pool_close(pool);
     dup2(stderr_fd, STDERR_FILENO);
     close(stderr_fd);
-    pthread_join(seller.thread, NULL);
-    close(seller.listener);
+    pthread_join(thread, NULL);
     CHECK_STR(fetch_text(status), fetch_text(FETCH_OK));
-    CHECK(seller.waited);
+    CHECK(waited);
     CHECK_INT(books.stock, 7);
     CHECK_HAS(take_progress(terminal), "waiting for the audits: 0 of 1 items, 300");
 }

@@ -51,20 +51,18 @@ static void put_on_sale(int round) {
     for (int i = 0; i < SERVICES; i++)
         seckilld_wait_ready(&services[i], 200);
     for (int i = 0; i < ITEMS; i++)
-        CHECK_INT(web_call(services[0].port, "PUT", harness_format("/v1/items/r%d-%d", round, i),
-                           SECKILLD_ADMIN, harness_format("{\"stock\":%d}", EACH), NULL),
-                  201);
+        attack_put(&services[0], harness_format("r%d-%d", round, i), harness_format("{\"stock\":%d}", EACH));
 }
 
 static void sale(int round, uint64_t *random) {
     struct proc load;
     put_on_sale(round);
     attack_start(&load,
-                 harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --token test-token "
-                                "--item r%d --items %d --zipf 0.5 --basket-lines 3 --purchases 50 "
-                                "--transfers 10 --duplicates 20 --retries --users 500 --connections 24 "
-                                "--timeout 2000 --requests %d",
-                                services[0].port, services[1].port, round, ITEMS, REQUESTS));
+                 harness_format(
+                     "%s --token test-token --item r%d --items %d --zipf 0.5 --basket-lines 3 --purchases 50 "
+                     "--transfers 10 --duplicates 20 --retries --users 500 --connections 24 "
+                     "--timeout 2000 --requests %d",
+                     attack_urls(services, SERVICES), round, ITEMS, REQUESTS));
     CHECK(harness_wait(has_begun, &round, PATIENCE_MS));
     while (proc_running(&load)) {
         strike(random);

@@ -48,13 +48,11 @@ static void slots_move(void) {
         seckilld_wait_whole(&services[i]);
     }
     for (int i = 0; i < ITEMS; i++)
-        CHECK_INT(web_call(services[0].port, "PUT", harness_format("/v1/items/demo-%d", i), SECKILLD_ADMIN,
-                           harness_format("{\"stock\":%d}", 1000 + 1000000 * (i % 2)), NULL),
-                  201);
-    attack_start(
-        &load, harness_format("--url http://127.0.0.1:%d --url http://127.0.0.1:%d --item demo --items %d "
-                              "--token test-token --connections %d --duration %ds --retries --duplicates 10",
-                              services[0].port, services[1].port, ITEMS, CONNECTIONS, seconds));
+        attack_put(&services[0], harness_format("demo-%d", i),
+                   harness_format("{\"stock\":%d}", 1000 + 1000000 * (i % 2)));
+    attack_start(&load, harness_format("%s --item demo --items %d --token test-token --connections %d "
+                                       "--duration %ds --retries --duplicates 10",
+                                       attack_urls(services, SERVICES), ITEMS, CONNECTIONS, seconds));
     int64_t until_ms = harness_now_ms() + 1000LL * seconds;
     while (harness_now_ms() < until_ms && proc_running(&load)) {
         move_item((int)(harness_random(&position) % ITEMS), &position);

@@ -35,4 +35,10 @@ const char *lab_site_begin(const struct lab_site *site, const char *order);
 /* Waits until a run has ended. */
 void lab_site_wait(const struct lab_site *site, const char *run);
 
+/* For harness_wait(): what a lab with this TMPDIR has started or made, and has not ended or removed. No
+ * process works in the directory, and it is empty. */
+bool leftovers_none(void *directory);
+/* A play goes on: a server and two clients run in it. */
+bool leftovers_play(void *directory);
+
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""recount.py EVENTS: counts in a file of events what its verdict says, by means of its own: the units oversold, and the time in which two
-clients or more believed that they held one lock. Prints one line. Exit status: 0, the verdict says the same (the time to a millisecond);
-1, it does not; 2, this is no file of events with a verdict."""
+"""recount.py EVENTS...: counts in each file of events what its verdict says, by means of its own: the units oversold, and the time in which
+two clients or more believed that they held one lock. Prints a line for each. Exit status, the highest of: 0, the verdict says the same (the
+time to a millisecond); 1, it does not; 2, this is no file of events with a verdict."""
 import json
 import sys
 
@@ -63,11 +63,8 @@ def overlap_ns(events):
     return total
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print('usage: recount.py EVENTS')
-        return 2
-    path = arguments[0]
+def recount(path):
+    """Prints the line, and returns the status."""
     try:
         events, verdict = read(path)
         units, ms = oversold(events), overlap_ns(events) / 1e6
@@ -82,4 +79,4 @@ def main(arguments):
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(max(recount(path) for path in sys.argv[1:]))

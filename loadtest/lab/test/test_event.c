@@ -14,12 +14,24 @@ static struct event_log log_read;
 static char error[300];
 
 static bool read_text(const char *text) {
-    char *copy = harness_format("%s", text);
-    FILE *in = *copy ? fmemopen(copy, strlen(copy), "r") : fopen("/dev/null", "re");
-    CHECK(in != NULL);
+    FILE *in = *text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : fopen("/dev/null", "re");
+    CHECK(in);
     bool good = event_log_read(in, &log_read, error, sizeof error);
     fclose(in);
     return good;
+}
+
+static const char *written(const struct event_play *play, const struct event events[], size_t count) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    CHECK(out && event_play_write(out, play));
+    for (size_t i = 0; i < count; i++)
+        CHECK(event_write(out, &events[i]));
+    fclose(out);
+    const char *kept = harness_format("%s", text);
+    free(text);
+    return kept;
 }
 
 /* Numbers and texts that tell the members apart. */
@@ -59,71 +71,55 @@ static struct event full_event(int kind) {
 
 /* Each kind with all its members. */
 static void test_every_kind(void) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    CHECK(out != NULL);
     struct event_play play = {"herd", "fixed", 42, 3000, json_pack("{s:s}", "etcd", "3.4.23")};
-    CHECK(event_play_write(out, &play));
-    for (int kind = 0; kind < EVENT_KINDS; kind++) {
-        struct event event = full_event(kind);
-        CHECK(event_write(out, &event));
-    }
-    fclose(out);
+    struct event events[EVENT_KINDS];
+    for (int kind = 0; kind < EVENT_KINDS; kind++)
+        events[kind] = full_event(kind);
+    const char *text = written(&play, events, EVENT_KINDS);
     json_decref(play.servers);
     if (!read_text(text))
         FAIL("%s", error);
-    CHECK_STR(log_read.play.scenario, "herd");
-    CHECK_STR(log_read.play.play, "fixed");
-    CHECK_INT(log_read.play.seed, 42);
-    CHECK_INT(log_read.play.ttl_ms, 3000);
+    CHECK_STR(harness_format("%s %s %d %d", log_read.play.scenario, log_read.play.play,
+                             (int)log_read.play.seed, (int)log_read.play.ttl_ms),
+              "herd fixed 42 3000");
     CHECK_STR(json_string_value(json_object_get(log_read.play.servers, "etcd")), "3.4.23");
     CHECK_INT(log_read.count, EVENT_KINDS);
-
-    char *again = NULL;
-    out = open_memstream(&again, &size);
-    CHECK(event_play_write(out, &log_read.play));
-    for (size_t i = 0; i < log_read.count; i++) {
+    CHECK_STR(written(&log_read.play, log_read.events, log_read.count), text);
+    for (size_t i = 0; i < log_read.count; i++)
         CHECK_INT(log_read.events[i].kind, i);
-        CHECK(event_write(out, &log_read.events[i]));
-    }
-    fclose(out);
-    CHECK_STR(again, text);
     const struct event *ok = &log_read.events[EVENT_ACQUIRE_OK];
     CHECK(ok->op == 2 && ok->grant == 3 && ok->fence == 1ULL << 62 && ok->until_ns == 5 && ok->cause == 1);
-    CHECK(ok->item == NULL && ok->evidence[0] == 0); /* not what an acquire.ok has */
+    CHECK(!ok->item && ok->evidence[0] == 0); /* not what an acquire.ok has */
     CHECK(ok->requests == 4 && log_read.events[EVENT_ACQUIRE_SENT].requests == 0);
     CHECK_STR(log_read.events[EVENT_STORE_KEY].owner, "");
     event_log_free(&log_read);
-    free(text);
-    free(again);
 }
 
 /* An answer to an acquire may say what it cost; 0 is not written. */
 static void test_requests(void) {
     static const enum event_kind kinds[] = {EVENT_ACQUIRE_OK, EVENT_ACQUIRE_BUSY, EVENT_ACQUIRE_TIMEOUT,
                                             EVENT_ACQUIRE_UNKNOWN};
+    struct event_play play = {"herd", "fixed", 42, 3000, json_object()};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         for (int64_t requests = 0; requests < 18; requests += 17) {
-            struct event event = {
+            const struct event event = {
                 .n = 1, .kind = kinds[i], .who = "a", .op = 1, .key = "k", .requests = requests};
-            char *line = NULL;
-            size_t size = 0;
-            FILE *out = open_memstream(&line, &size);
-            CHECK(out != NULL && event_write(out, &event));
-            fclose(out);
-            CHECK_INT(strstr(line, "\"requests\":17") != NULL, requests == 17);
-            CHECK_INT(strstr(line, "requests") != NULL, requests == 17);
-            if (!read_text(harness_format(PLAY "%s", line)))
+            const char *text = written(&play, &event, 1);
+            CHECK_INT(strstr(text, "\"requests\":17") != NULL, requests == 17);
+            CHECK_INT(strstr(text, "requests") != NULL, requests == 17);
+            if (!read_text(text))
                 FAIL("%s", error);
             CHECK_INT(log_read.events[0].requests, requests);
             event_log_free(&log_read);
-            free(line);
         }
     }
+    json_decref(play.servers);
 }
 
 static void test_wrong(void) {
+#define FORMAT "{\"format\":\"seckill-events/1\",\"scenario\":\"x\","
+#define FIRST  PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":"
+#define NOTE   "\"ev\":\"note\",\"text\":\"\"}\n"
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -131,35 +127,24 @@ static void test_wrong(void) {
         {"{}\n", "line 1: it does not begin with"},
         {"{\"format\":\"seckill-events/2\"}\n", "line 1: it does not begin with"},
         {"[1\n", "line 1: "},
-        {"{\"format\":\"seckill-events/1\",\"scenario\":\"x\",\"play\":\"mended\",\"seed\":1,"
-         "\"servers\":{},\"ttl_ms\":1}\n",
-         "neither broken nor fixed"},
-        {"{\"format\":\"seckill-events/"
-         "1\",\"scenario\":\"x\",\"play\":\"fixed\",\"servers\":{},\"ttl_ms\":1}\n",
-         "seed"},
-        {PLAY "{\"n\":2,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"n\" is not 1"},
-        {PLAY "{\"n\":1,\"t\":-1,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"t\""},
-        {PLAY "{\"n\":1,\"t\":0,\"ev\":\"note\",\"text\":\"\"}\n", "line 2: \"who\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"notes\",\"text\":\"\"}\n", "line 2: \"ev\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\"}\n",
-         "line 2: \"text\" is missing, or is not what a note has"},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":7}\n", "line 2: \"text\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\",\"cause\":1}\n",
-         "line 2: \"cause\" is not an earlier event"},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.sent\",\"op\":1.5,\"key\":\"k\"}\n", "\"op\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.busy\",\"op\":1,\"key\":\"k\","
-              "\"requests\":-1}\n",
-         "line 2: \"requests\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"acquire.busy\",\"op\":1,\"key\":\"k\","
-              "\"requests\":\"many\"}\n",
-         "line 2: \"requests\""},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"a\",\"ev\":\"write.sent\",\"op\":1,\"item\":\"i\","
-              "\"quantity\":1000000000001,\"grant\":0}\n",
+        {FORMAT "\"play\":\"mended\",\"seed\":1,\"servers\":{},\"ttl_ms\":1}\n", "neither broken nor fixed"},
+        {FORMAT "\"play\":\"fixed\",\"servers\":{},\"ttl_ms\":1}\n", "seed"},
+        {PLAY "{\"n\":2,\"t\":0,\"who\":\"lab\"," NOTE, "line 2: \"n\" is not 1"},
+        {PLAY "{\"n\":1,\"t\":-1,\"who\":\"lab\"," NOTE, "line 2: \"t\""},
+        {PLAY "{\"n\":1,\"t\":0," NOTE, "line 2: \"who\""},
+        {PLAY "{\"n\":1,\"n\":1,\"t\":0,\"who\":\"lab\"," NOTE, "line 2: dup"},
+        {FIRST "\"notes\",\"text\":\"\"}\n", "line 2: \"ev\""},
+        {FIRST "\"note\"}\n", "line 2: \"text\" is missing, or is not what a note has"},
+        {FIRST "\"note\",\"text\":7}\n", "line 2: \"text\""},
+        {FIRST "\"note\",\"text\":\"\",\"cause\":1}\n", "line 2: \"cause\" is not an earlier event"},
+        {FIRST "\"acquire.sent\",\"op\":1.5,\"key\":\"k\"}\n", "\"op\""},
+        {FIRST "\"acquire.busy\",\"op\":1,\"key\":\"k\",\"requests\":-1}\n", "line 2: \"requests\""},
+        {FIRST "\"acquire.busy\",\"op\":1,\"key\":\"k\",\"requests\":\"many\"}\n", "line 2: \"requests\""},
+        {FIRST "\"write.sent\",\"op\":1,\"item\":\"i\",\"quantity\":1000000000001,\"grant\":0}\n",
          "line 2: \"quantity\""},
-        {PLAY "{\"n\":1,\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n", "line 2: dup"},
-        {PLAY "{\"n\":1,\"t\":0,\"who\":\"lab\",\"ev\":\"verdict\",\"outcome\":\"held\",\"overlap_ms\":0,"
-              "\"oversold\":0,\"double_writes\":0,\"refused_stale\":0,\"evidence\":[],\"sentence\":\"\"}\n"
-              "{\"n\":2,\"t\":0,\"who\":\"lab\",\"ev\":\"note\",\"text\":\"\"}\n",
+        {FIRST
+         "\"verdict\",\"outcome\":\"held\",\"overlap_ms\":0,\"oversold\":0,\"double_writes\":0,"
+         "\"refused_stale\":0,\"evidence\":[],\"sentence\":\"\"}\n{\"n\":2,\"t\":0,\"who\":\"lab\"," NOTE,
          "line 3: it is behind the verdict"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

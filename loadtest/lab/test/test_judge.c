@@ -1,5 +1,5 @@
-/* The judge: plays that are written by hand, right ones, and the same with one event changed. */
-#include <stdarg.h>
+/* The judge: plays that are written by hand, right ones, and the same with something changed. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "loadtest/lab/judge/judge.h"
@@ -7,338 +7,236 @@
 
 enum { MS = 1000000, TTL_MS = 1000, EVENTS = 128 };
 
-static const int64_t starved_ms = INT64_C(1) * JUDGE_STARVED_TTLS * TTL_MS + 1;
+/* ---- a play as text: steps like "60 b gets", with a ; after each but the last ---- */
+
+static const struct verb {
+    const char *name;
+    enum event_kind kind;
+} verbs[] = {
+    /* T WHO VERB [KEY [REQUESTS]]: */
+    {"asks", EVENT_ACQUIRE_SENT}, /* instead of REQUESTS: for so long, not for TTL_MS */
+    {"gets", EVENT_ACQUIRE_OK},   /* what it asked for last */
+    {"times-out", EVENT_ACQUIRE_TIMEOUT},
+    {"hears-nothing", EVENT_ACQUIRE_UNKNOWN},
+    {"renews", EVENT_RENEW_OK}, /* for TTL_MS */
+    {"loses", EVENT_RENEW_LOST},
+    {"releases", EVENT_RELEASE_SENT},
+    {"released", EVENT_RELEASE_OK},
+    {"owned-nothing", EVENT_RELEASE_NOT_OWNER},
+    {"notes", EVENT_NOTE},
+    {"kills", EVENT_FAULT_START}, /* KEY: whom */
+    /* T WHO VERB [ITEM [OPERATION [QUANTITY]]], under the client's last grant: */
+    {"orders", EVENT_WRITE_SENT},
+    {"sells", EVENT_WRITE_ACCEPTED},
+    {"sells-maybe", EVENT_WRITE_UNKNOWN},
+    {"is-refused", EVENT_WRITE_REFUSED},
+    /* T lab stock ITEM INITIAL AVAILABLE SOLD */
+    {"stock", EVENT_SALE_STOCK},
+};
 
 static struct event events[EVENTS];
 static struct event_log play;
-static struct judgement judged;
-static char sentence[JUDGE_SENTENCE_SIZE];
-static struct event verdict;
 
-static void begin(const char *broken_or_fixed) {
-    memset(events, 0, sizeof events);
+/* The last event of a client, of that kind; NULL: none. */
+static const struct event *last_of(const char *who, enum event_kind kind) {
+    for (size_t i = play.count; i > 0; i--) {
+        if (events[i - 1].kind == kind && strcmp(events[i - 1].who, who) == 0)
+            return &events[i - 1];
+    }
+    return NULL;
+}
+
+static int number(const char *digits) {
+    return (int)strtol(digits, NULL, 10);
+}
+
+static void add_step(const char *text) {
+    const char *words[7] = {"", "", "", "lamp", "0", "1", "0"};
+    const struct verb *verb = verbs;
+    char *rest = harness_format("%s", text + strspn(text, " "));
+    for (int i = 0; i < 7 && rest; i++)
+        words[i] = strsep(&rest, " ");
+    while (strcmp(verb->name, words[2]) != 0)
+        CHECK(++verb < verbs + sizeof verbs / sizeof *verbs);
+    const char *who = words[1];
+    const int t_ms = number(words[0]), numbers[] = {number(words[4]), number(words[5]), number(words[6])};
+    struct event *event = &events[play.count];
+    const struct event *asked = last_of(who, EVENT_ACQUIRE_SENT), *got = last_of(who, EVENT_ACQUIRE_OK);
+    *event = (struct event){.n = ++play.count,
+                            .t_ns = (int64_t)t_ms * MS,
+                            .kind = verb->kind,
+                            .who = who,
+                            .op = play.count,
+                            .grant = got ? got->grant : 0,
+                            .until_ns = INT64_C(1) * (t_ms + TTL_MS) * MS};
+    if (verb->kind == EVENT_ACQUIRE_SENT && numbers[0])
+        event->until_ns = INT64_C(1) * (t_ms + numbers[0]) * MS;
+    CHECK(play.count < EVENTS);
+    if (verb->kind > EVENT_ACQUIRE_SENT && verb->kind <= EVENT_ACQUIRE_UNKNOWN) {
+        event->op = event->cause = event->grant = asked->op; /* grants are numbered as their operations */
+        event->until_ns = asked->until_ns;
+        event->requests = numbers[0];
+    }
+    bool is_sale = verb >= verbs + sizeof verbs / sizeof *verbs - 5;
+    *(is_sale ? &event->item : &event->key) = words[3];
+    event->target = event->what = event->text = event->key;
+    event->reason = "stale";
+    event->op = is_sale && numbers[0] ? (uint64_t)numbers[0] : event->op;
+    event->quantity = numbers[1];
+    event->initial = numbers[0];
+    event->available = numbers[1];
+    event->sold = numbers[2];
+}
+
+/* ---- verdicts ---- */
+
+static char sentence[JUDGE_SENTENCE_SIZE];
+
+/* What is not 0 of the verdict, and the evidence behind a colon. */
+static const char *judge_it(const char *broken_or_fixed, const char *script) {
+    char *rest = harness_format("%s", script);
+    struct judgement judged;
+    struct event verdict;
     play = (struct event_log){.play = {.scenario = "by-hand", .play = broken_or_fixed, .ttl_ms = TTL_MS},
                               .events = events};
-}
-
-static struct event *add(int64_t t_ms, const char *who, enum event_kind kind) {
-    struct event *event = &events[play.count++];
-    CHECK(play.count <= EVENTS);
-    *event = (struct event){.n = play.count, .t_ns = t_ms * MS, .kind = kind, .who = who, .key = "lamp"};
-    return event;
-}
-
-/* The operation of a client's request has the number of its event. */
-static uint64_t wants(int64_t t_ms, const char *who) {
-    struct event *sent = add(t_ms, who, EVENT_ACQUIRE_SENT);
-    return sent->op = sent->n;
-}
-
-static struct event *answers(int64_t t_ms, const char *who, uint64_t op, enum event_kind kind) {
-    struct event *answer = add(t_ms, who, kind);
-    answer->op = answer->cause = op;
-    return answer;
-}
-
-/* Grants are numbered as their operations. */
-static uint64_t acquires(int64_t t_ms, const char *who) {
-    uint64_t op = wants(t_ms, who);
-    struct event *ok = answers(t_ms + 2, who, op, EVENT_ACQUIRE_OK);
-    ok->grant = op;
-    ok->until_ns = (t_ms + TTL_MS) * MS;
-    return op;
-}
-
-static void of_grant(int64_t t_ms, const char *who, uint64_t grant, enum event_kind kind) {
-    struct event *event = add(t_ms, who, kind);
-    event->op = event->n;
-    event->grant = grant;
-    event->until_ns = (t_ms + TTL_MS) * MS;
-}
-
-static void writes(int64_t t_ms, const char *who, uint64_t grant, enum event_kind kind) {
-    struct event *event = add(t_ms, who, kind);
-    event->key = NULL;
-    event->item = "lamp";
-    event->grant = grant;
-    event->quantity = 1;
-    event->reason = kind == EVENT_WRITE_REFUSED ? "stale" : NULL;
-}
-
-static void stock(int64_t t_ms, int64_t initial, int64_t available, int64_t sold) {
-    struct event *event = add(t_ms, "lab", EVENT_SALE_STOCK);
-    event->key = NULL;
-    event->item = "lamp";
-    event->initial = initial;
-    event->available = available;
-    event->sold = sold;
-}
-
-static void judge_it(const char *outcome) {
+    for (char *step; (step = strsep(&rest, ";"));)
+        add_step(step);
     CHECK(judgement_make(&play, &judged));
     judgement_verdict(&judged, &play, &verdict, sentence);
-    CHECK_STR(verdict.outcome, outcome);
     judgement_free(&judged);
-}
-
-static void check_evidence(const char *want) {
-    const char *got = "";
+    const struct {
+        const char *name;
+        int64_t count;
+    } counts[] = {{"ms", verdict.overlap_ms},
+                  {"oversold", verdict.oversold},
+                  {"double", verdict.double_writes},
+                  {"stale", verdict.refused_stale}};
+    const char *text = verdict.outcome;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        text =
+            counts[i].count ? harness_format("%s, %d %s", text, (int)counts[i].count, counts[i].name) : text;
     for (int i = 0; i < EVENT_EVIDENCE && verdict.evidence[i] != 0; i++)
-        got = harness_format("%s%s%d", got, i ? " " : "", (int)verdict.evidence[i]);
-    CHECK_STR(got, want);
+        text = harness_format("%s%s %d", text, i ? "" : ":", (int)verdict.evidence[i]);
+    return text;
 }
 
-/* One after the other, each with a unit of two. */
-static void two_buyers(const char *broken_or_fixed, int64_t second_ms) {
-    begin(broken_or_fixed);
-    stock(0, 2, 2, 0);                         /* 1 */
-    uint64_t a = acquires(10, "a");            /* 2, 3 */
-    uint64_t b = acquires(second_ms, "b");     /* 4, 5 */
-    writes(90, "a", a, EVENT_WRITE_ACCEPTED);  /* 6 */
-    of_grant(100, "a", a, EVENT_RELEASE_SENT); /* 7 */
-    of_grant(101, "a", a, EVENT_RELEASE_OK);   /* 8 */
-    writes(300, "b", b, EVENT_WRITE_ACCEPTED); /* 9 */
-    stock(310, 2, 0, 2);                       /* 10 */
-    of_grant(320, "b", b, EVENT_RELEASE_SENT); /* 11 */
-    of_grant(321, "b", b, EVENT_RELEASE_OK);   /* 12 */
+/* Two buyers, each with a unit of two; a sells at 90 and releases at 100. */
+#define TWO(second)                                                                                          \
+    "0 lab stock lamp 2 2 0; 10 a asks; 12 a gets;" second                                                   \
+    "; 90 a sells; 100 a releases; 101 a released; 300 b sells; 310 lab stock lamp 2 0 2; 320 b releases"
+#define LATE                                                                                                 \
+    "0 lab stock lamp 1 1 0; 0 a asks; 2 a gets; 1100 b asks; 1102 b gets; 1150 b sells; 1160 b releases;"
+
+static const char right[] = "Never two holders at once, and the books are right.";
+
+static const struct row {
+    const char *name, *play, *script, *want, *sentence;
+} rows[] = {
+    {"one after the other is right", "fixed", TWO("98 b asks; 100 b gets"), "held", right},
+    {"one after the other is not broken", "broken", TWO("98 b asks; 100 b gets"), "not-reproduced", right},
+    {"two holders at once", "broken", TWO("58 b asks; 60 b gets"), "reproduced, 40 ms, 1 double: 3 5 6",
+     "a and b both believed that they held lamp, for 40 ms"},
+    {"two holders at once, though fixed", "fixed", TWO("58 b asks; 60 b gets"),
+     "violated, 40 ms, 1 double: 3 5 6", ""},
+    {"two locks", "broken", TWO("58 b asks chair; 60 b gets chair"), "not-reproduced", right},
+    {"one client that acquires twice", "broken", TWO("58 a asks; 60 a gets"), "not-reproduced", right},
+    {"three at once count once", "broken",
+     "0 a asks; 2 a gets; 100 b asks; 102 b gets; 200 c asks; 202 c gets; 302 a releases; 402 b releases; "
+     "502 c releases",
+     "reproduced, 300 ms: 2 4 6", ""},
+    {"a belief ends with its deadline", "broken",
+     "0 a asks; 2 a gets; 900 b asks; 902 b gets; 2000 lab stock lamp 1 1 0", "reproduced, 98 ms: 2 4", ""},
+    {"a renewal moves the deadline", "broken",
+     "0 a asks; 2 a gets; 500 a renews; 900 b asks; 902 b gets; 2000 lab stock lamp 1 1 0",
+     "reproduced, 598 ms: 2 5", ""},
+    {"a grant that is lost before its deadline, to another", "fixed",
+     "0 a asks; 2 a gets; 800 a loses; 900 b asks; 902 b gets", "violated: 3",
+     "a lost lamp before its deadline."},
+    {"a grant given up early", "fixed", "0 a asks; 2 a gets; 800 a loses; 1001 b asks; 1001 b gets", "held",
+     right},
+    {"a release after the deadline", "fixed", "0 a asks; 2 a gets; 1100 a owned-nothing", "held", right},
+    {"what is unknown is possible, not certain", "fixed",
+     "0 a asks; 400 a hears-nothing; 500 b asks; 502 b gets; 600 b sells; 1500 lab stock lamp 1 0 1", "held",
+     right},
+    {"one unit was sold twice", "broken",
+     "0 lab stock lamp 1 1 0; 10 a sells; 20 b sells; 30 lab stock lamp 1 0 2", "reproduced, 1 oversold: 3",
+     "Sold beyond the stock: 1."},
+    {"a stale write is refused", "fixed",
+     "0 lab stock lamp 2 2 0; 10 a sells; 20 b is-refused; 30 lab stock lamp 2 1 1", "held, 1 stale: 3", ""},
+    {"an update was lost", "fixed", "0 lab stock lamp 2 2 0; 10 a sells; 30 lab stock lamp 2 2 1",
+     "violated: 3", "Sold and still on the shelf: 1."},
+    {"a sale that the books have forgotten", "broken",
+     "0 lab stock lamp 2 2 0; 10 a sells; 20 lab stock lamp 2 1 1; 30 lab stock lamp 2 2 0", "reproduced: 4",
+     "Acknowledged, and not in the books: 1."},
+    {"a sale that the books have", "broken",
+     "0 lab stock lamp 2 2 0; 10 a sells; 20 lab stock lamp 2 1 1; 30 lab stock lamp 2 1 1", "not-reproduced",
+     right},
+    {"a part of a request", "broken",
+     "10 a orders lamp 9; 10 a orders shade 9; 20 a sells lamp 9; 20 a sells-maybe shade 9",
+     "reproduced: 2 3", "Of one request for several items only a part was sold."},
+    {"a whole request", "broken",
+     "10 a orders lamp 9; 10 a orders shade 9; 20 a sells lamp 9; 20 a sells shade 9", "not-reproduced",
+     right},
+    {"nothing of a request", "broken",
+     "10 a orders lamp 9; 10 a orders shade 9; 20 a sells-maybe lamp 9; 20 a sells-maybe shade 9",
+     "not-reproduced", right},
+    {"two requests", "broken",
+     "10 a orders lamp 9; 10 a orders shade 10; 20 a sells lamp 9; 20 a sells-maybe shade 10",
+     "not-reproduced", right},
+    /* A holder writes after its deadline. That another has had the lock since explains what the books show;
+     * it is no fault by itself. */
+    {"a write after the grant", "broken", LATE "1500 a sells; 1600 lab stock lamp 1 0 2",
+     "reproduced, 1 oversold: 5 8",
+     "a wrote 500 ms after its grant had ended, and another had been granted the lock."},
+    {"a write after the grant that is refused", "broken", LATE "1500 a is-refused; 1600 lab stock lamp 1 0 1",
+     "not-reproduced, 1 stale: 8", right},
+    {"a write after the grant that changes nothing", "broken",
+     LATE "1500 a sells lamp 0 0; 1600 lab stock lamp 1 0 1", "not-reproduced", right},
+    {"a write beside another holder that changes nothing", "broken",
+     "0 a asks; 2 a gets; 58 b asks; 60 b gets; 90 a sells lamp 0 0; 100 a releases",
+     "reproduced, 40 ms: 2 4", ""},
+    {"nobody gets it", "broken", "0 b asks; 6001 b times-out", "reproduced: 1",
+     "b waited for lamp for 6001 ms, and nobody got it."},
+    {"somebody got it meanwhile", "fixed", "0 b asks; 3000 a asks; 3002 a gets; 6001 b times-out", "held",
+     right},
+    {"one that was killed waits no more", "fixed", "0 b asks; 100 lab kills b; 6001 lab stock lamp 1 1 0",
+     "held", right},
+    {"another was killed", "fixed", "0 b asks; 100 lab kills a; 6001 lab stock lamp 1 1 0", "violated: 1",
+     ""},
+};
+static const struct row *row; /* of the running test */
+
+static void test_row(void) {
+    CHECK_STR(judge_it(row->play, row->script), row->want);
+    CHECK_HAS(sentence, row->sentence);
 }
 
-static void test_right(void) {
-    two_buyers("fixed", 98); /* granted at 100, when a sends its release */
-    judge_it("held");
-    CHECK_INT(verdict.overlap_ms + verdict.oversold + verdict.double_writes + verdict.refused_stale, 0);
-    check_evidence("");
-    CHECK_STR(sentence, "Never two holders at once, and the books are right.");
-    two_buyers("broken", 98);
-    judge_it("not-reproduced");
-}
-
-static void test_overlap(void) {
-    two_buyers("broken", 58); /* granted at 60: both believe from 60 to 100, and a writes at 90 */
-    judge_it("reproduced");
-    CHECK_INT(verdict.overlap_ms, 40);
-    CHECK_INT(verdict.double_writes, 1);
-    CHECK_INT(verdict.oversold, 0);
-    check_evidence("3 5 6");
-    CHECK_HAS(sentence, "a and b both believed that they held lamp, for 40 ms");
-    two_buyers("fixed", 58);
-    judge_it("violated");
-    two_buyers("broken", 58);
-    events[4].key = "chair"; /* another lock */
-    judge_it("not-reproduced");
-    two_buyers("broken", 58);
-    events[3].who = events[4].who = "a"; /* one client, which acquires it twice */
-    judge_it("not-reproduced");
-}
-
-/* Three at once: the time with two or more counts once. */
-static void test_three(void) {
-    begin("broken");
-    uint64_t a = acquires(0, "a"), b = acquires(100, "b"), c = acquires(200, "c");
-    of_grant(302, "a", a, EVENT_RELEASE_SENT);
-    of_grant(402, "b", b, EVENT_RELEASE_SENT);
-    of_grant(502, "c", c, EVENT_RELEASE_SENT);
-    judge_it("reproduced");
-    CHECK_INT(verdict.overlap_ms, 300); /* from 102 to 402 */
-}
-
-/* A belief ends with the deadline, which renewals move; and when the client hears that it is lost. */
-static void test_ends(void) {
-    begin("broken");
-    acquires(0, "a");
-    acquires(900, "b");
-    stock(2000, 1, 1, 0);
-    judge_it("reproduced");
-    CHECK_INT(verdict.overlap_ms, 98); /* from 902 to 1000 */
-    begin("broken");
-    uint64_t a = acquires(0, "a");
-    of_grant(500, "a", a, EVENT_RENEW_OK); /* until 1500 */
-    acquires(900, "b");
-    stock(2000, 1, 1, 0);
-    judge_it("reproduced");
-    CHECK_INT(verdict.overlap_ms, 598);
-    begin("fixed");
-    a = acquires(0, "a");
-    of_grant(800, "a", a, EVENT_RENEW_LOST);
-    acquires(900, "b");
-    judge_it("violated"); /* no overlap, but another got it before the time of the first was over */
-    CHECK_INT(verdict.overlap_ms, 0);
-    CHECK_HAS(sentence, "a lost lamp before its deadline.");
-    check_evidence("3");
-    events[3].t_ns = events[4].t_ns =
-        1001 * (int64_t)MS; /* given up early, and nobody got it before its time */
-    judge_it("held");
-    begin("fixed");
-    a = acquires(0, "a");
-    of_grant(1100, "a", a, EVENT_RELEASE_NOT_OWNER); /* after its time: nothing wrong */
-    judge_it("held");
-}
-
-/* A request whose answer is unknown may have been granted: that is possible, not certain. */
-static void test_unknown(void) {
-    begin("fixed");
-    uint64_t op = wants(0, "a");
-    answers(400, "a", op, EVENT_ACQUIRE_UNKNOWN);
-    acquires(500, "b");
-    stock(1500, 1, 1, 0);
-    CHECK(judgement_make(&play, &judged));
-    CHECK_INT(judged.holds.overlap_ns, 0);
-    CHECK(!judged.fault);
-    judgement_free(&judged);
-}
-
-static void test_stock(void) {
-    begin("broken");
-    stock(0, 1, 1, 0);
-    writes(10, "a", 0, EVENT_WRITE_ACCEPTED);
-    writes(20, "b", 0, EVENT_WRITE_ACCEPTED);
-    stock(30, 1, 0, 2); /* both wrote 0: one unit was sold twice */
-    judge_it("reproduced");
-    CHECK_INT(verdict.oversold, 1);
-    CHECK_STR(sentence, "Sold beyond the stock: 1.");
-    check_evidence("3");
-    begin("fixed");
-    stock(0, 2, 2, 0);
-    writes(10, "a", 0, EVENT_WRITE_ACCEPTED);
-    writes(20, "b", 0, EVENT_WRITE_REFUSED);
-    stock(30, 2, 1, 1);
-    judge_it("held");
-    CHECK_INT(verdict.refused_stale, 1);
-    check_evidence("3");
-    begin("fixed");
-    stock(0, 2, 2, 0);
-    writes(10, "a", 0, EVENT_WRITE_ACCEPTED);
-    stock(30, 2, 2, 1); /* an update was lost */
-    judge_it("violated");
-    CHECK_INT(verdict.oversold, 0);
-    CHECK_STR(sentence, "Sold and still on the shelf: 1.");
-    check_evidence("3");
-}
-
-/* A store that has forgotten a sale: neither sold nor left has changed. */
-static void test_vanished(void) {
-    begin("broken");
-    stock(0, 2, 2, 0);
-    writes(10, "a", 0, EVENT_WRITE_ACCEPTED);
-    stock(20, 2, 1, 1);
-    stock(30, 2, 2, 0);
-    judge_it("reproduced");
-    CHECK_HAS(sentence, "Acknowledged, and not in the books: 1.");
-    check_evidence("4");
-    events[3].available = 1;
-    events[3].sold = 1;
-    judge_it("not-reproduced");
-}
-
-/* One request for two items. */
-static void test_torn(void) {
-    begin("broken");
-    writes(10, "a", 0, EVENT_WRITE_SENT);
-    writes(10, "a", 0, EVENT_WRITE_SENT);
-    writes(20, "a", 0, EVENT_WRITE_ACCEPTED);
-    writes(20, "a", 0, EVENT_WRITE_UNKNOWN);
-    for (int i = 0; i < 4; i++) {
-        events[i].op = 9;
-        events[i].item = i % 2 == 0 ? "lamp" : "shade";
+/* After the first one, each waiter is served after the one before, and its grant has cost so many requests.
+ */
+static const char *judge_waiters(int requests, const char *first) {
+    const char *script = first;
+    for (int i = 1; i <= JUDGE_HERD_HAND_OVERS; i++) {
+        const char *who = i % 2 ? "b" : "a";
+        script = harness_format("%s; %d %s asks; %d %s gets lamp %d; %d %s releases", script, 10 * i, who,
+                                10 * i + 2, who, requests, 10 * i + 5, who);
     }
-    judge_it("reproduced");
-    CHECK_STR(sentence, "Of one request for several items only a part was sold.");
-    check_evidence("2 3");
-    events[3].kind = EVENT_WRITE_ACCEPTED; /* both */
-    judge_it("not-reproduced");
-    events[2].kind = events[3].kind = EVENT_WRITE_UNKNOWN; /* neither */
-    judge_it("not-reproduced");
-    events[2].kind = EVENT_WRITE_ACCEPTED;
-    events[1].op = events[3].op = 10; /* two requests */
-    judge_it("not-reproduced");
-}
-
-/* A holder writes after its deadline. That another has had the lock since explains what the books show; it is
- * no fault by itself. */
-static void test_late(void) {
-    begin("broken");
-    stock(0, 1, 1, 0);
-    uint64_t a = acquires(0, "a");              /* 2, 3 */
-    uint64_t b = acquires(1100, "b");           /* 4, 5 */
-    writes(1150, "b", b, EVENT_WRITE_ACCEPTED); /* 6 */
-    of_grant(1160, "b", b, EVENT_RELEASE_SENT); /* 7 */
-    writes(1500, "a", a, EVENT_WRITE_ACCEPTED); /* 8 */
-    stock(1600, 1, 0, 2);                       /* 9 */
-    judge_it("reproduced");
-    CHECK_HAS(sentence, "a wrote 500 ms after its grant had ended, and another had been granted the lock.");
-    check_evidence("5 8");
-    CHECK_INT(verdict.double_writes, 0);
-    events[7].kind = EVENT_WRITE_REFUSED;
-    events[7].reason = "stale";
-    events[8].sold = 1;
-    judge_it("not-reproduced");
-    CHECK_INT(verdict.refused_stale, 1);
-    events[7].kind = EVENT_WRITE_ACCEPTED;
-    events[7].quantity = 0; /* it changes nothing */
-    judge_it("not-reproduced");
-    CHECK_STR(sentence, "Never two holders at once, and the books are right.");
-}
-
-/* `each` requests for each of the waiters, which are served one after the other. */
-static void many_waiters(int64_t each) {
-    begin("broken");
-    for (int i = 0; i <= JUDGE_HERD_HAND_OVERS; i++) {
-        uint64_t grant = acquires(INT64_C(10) * i, i % 2 == 0 ? "a" : "b");
-        events[play.count - 1].requests = each;
-        of_grant(INT64_C(10) * i + 5, i % 2 == 0 ? "a" : "b", grant, EVENT_RELEASE_SENT);
-    }
+    return judge_it("broken", script);
 }
 
 static void test_herd(void) {
-    many_waiters(JUDGE_HERD_REQUESTS + 1);
-    judge_it("reproduced");
+    static const char first[] = "0 a asks; 2 a gets lamp 13; 5 a releases";
+    CHECK_STR(judge_waiters(JUDGE_HERD_REQUESTS + 1, first), "reproduced");
     CHECK_HAS(sentence, "13.8 requests a hand-over.");
-    many_waiters(JUDGE_HERD_REQUESTS - 1);
-    judge_it("not-reproduced");
-    many_waiters(0); /* not known */
-    judge_it("not-reproduced");
-    many_waiters(JUDGE_HERD_REQUESTS + 1);
-    events[2].kind = EVENT_NOTE; /* a holder that did not release: those who wait have to ask */
-    events[2].text = "dies";
-    events[1].until_ns = INT64_C(9) * MS;
-    judge_it("not-reproduced");
-}
-
-static void test_starved(void) {
-    begin("broken");
-    uint64_t op = wants(0, "b");
-    answers(starved_ms, "b", op, EVENT_ACQUIRE_TIMEOUT);
-    judge_it("reproduced");
-    CHECK_HAS(sentence, "b waited for lamp for 6001 ms, and nobody got it.");
-    check_evidence("1");
-    begin("fixed");
-    op = wants(0, "b");
-    acquires(3000, "a"); /* somebody got it meanwhile */
-    answers(starved_ms, "b", op, EVENT_ACQUIRE_TIMEOUT);
-    judge_it("held");
-    begin("fixed");
-    wants(0, "b");
-    struct event *fault = add(100, "lab", EVENT_FAULT_START); /* it was killed, and waits no more */
-    fault->target = "b";
-    fault->what = "killed";
-    stock(starved_ms, 1, 1, 0);
-    judge_it("held");
-    fault->target = "a";
-    judge_it("violated");
+    CHECK_STR(judge_waiters(JUDGE_HERD_REQUESTS - 1, first), "not-reproduced");
+    /* A holder that did not release: those who wait have to ask. */
+    CHECK_STR(judge_waiters(JUDGE_HERD_REQUESTS + 1, "0 a asks lamp 9; 2 a gets lamp 13; 5 a notes dies"),
+              "not-reproduced");
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("judge: one after the other is right", test_right);
-    harness_run("judge: two holders at once", test_overlap);
-    harness_run("judge: three at once count once", test_three);
-    harness_run("judge: how a belief ends", test_ends);
-    harness_run("judge: what is unknown is possible, not certain", test_unknown);
-    harness_run("judge: the stock", test_stock);
-    harness_run("judge: nobody gets it", test_starved);
-    harness_run("judge: a sale that the books have forgotten", test_vanished);
-    harness_run("judge: a part of a request", test_torn);
-    harness_run("judge: a write after the grant", test_late);
+    for (row = rows; row < rows + sizeof rows / sizeof *rows; row++)
+        harness_run(harness_format("judge: %s", row->name), test_row);
     harness_run("judge: waiters that ask in vain", test_herd);
     return harness_finish();
 }

@@ -1,164 +1,105 @@
 /* The page in a real browser: that all can use it (axe-core), in both themes and at every width, and that no
  * other page can. */
-#include <arpa/inet.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
-#include "loadtest/lab/test/lab_site.h"
-
-struct visit {
-    struct lab_site site;
-    struct browser browser;
-};
-
-static void visit(struct visit *v) {
-    lab_site_start(&v->site);
-    browser_start(&v->browser, 1280, 900);
-    browser_open(&v->browser, lab_site_url(&v->site, ""));
-    browser_wait(&v->browser, "return document.querySelector('main h1') !== null");
-}
+#include "loadtest/lab/test/lab_page.h"
 
 static const char *const views[] = {"lessons", "sale", "lock", "recordings", "lessons/two-processes"};
 enum { VIEWS = sizeof views / sizeof views[0] };
 
 /* A view is drawn after its address has changed. */
-static void go_to(const struct visit *v, const char *view) {
+static void go_to(const char *view) {
     size_t page = strcspn(view, "/");
-    browser_run(&v->browser, harness_format("location.hash = '#/%s'; return 1", view));
-    browser_wait(&v->browser,
-                 harness_format("return document.querySelector('#tab-%.*s').getAttribute('aria-current') === "
-                                "'page' && (document.querySelector('#guess') !== null) === %s",
-                                (int)page, view, view[page] != '\0' ? "true" : "false"));
+    page_run("location.hash = '#/%s'", view);
+    page_wait("$('#tab-%.*s').getAttribute('aria-current') === 'page' && !!$('#guess') === %s", (int)page,
+              view, view[page] ? "true" : "false");
 }
 
 /* ---- axe ---- */
 
-static void check_axe(const struct visit *v, const char *axe, const char *what) {
-    browser_run(&v->browser, harness_format("if (!window.axe) { %s } return 1", axe));
-    browser_run(&v->browser,
-                "window.found = null; axe.run().then((r) => { window.found = r.violations.map((one) => "
-                "`${one.id}: ${one.nodes.map((n) => n.html.slice(0, 200) + ' ' + (n.failureSummary || "
-                "'')).join(' | ')}`).join('\\n') || 'none'; }); return 1");
-    browser_wait(&v->browser, "return window.found");
-    const char *found = browser_run(&v->browser, "return window.found");
+static void check_axe(const char *axe, const char *what) {
+    browser_run(&page_browser, harness_format("if (!window.axe) { %s } return 1", axe));
+    page_run("window.found = null; axe.run().then((r) => { window.found = r.violations.map((one) => "
+             "`${one.id}: ${one.nodes.map((n) => n.html.slice(0, 200) + ' ' + (n.failureSummary || "
+             "'')).join(' | ')}`).join('\\n') || 'none'; })");
+    page_wait("window.found");
+    const char *found = browser_run(&page_browser, "return window.found");
     if (strcmp(found, "none") != 0)
         FAIL("%s: %.3000s", what, found);
 }
 
-static void play_lesson(const struct visit *v) {
-    go_to(v, "lessons/two-processes");
-    browser_click(&v->browser, "#guess input[value='1']");
-    browser_click(&v->browser, "#run-broken");
-    browser_wait(&v->browser, "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
-}
-
-/* What is only there while something runs, or is wrong. */
-static void check_running(const struct visit *v, const char *axe) {
-    go_to(v, "sale");
-    browser_run(&v->browser, "const f = document.querySelector('#sale-form').elements; f.stock.value = 500; "
-                             "f.seconds.value = 1; return 1");
-    browser_click(&v->browser, "#sale-go");
-    browser_wait(&v->browser, "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
-    check_axe(v, axe, "a sale that has ended");
-    go_to(v, "lock");
-    browser_click(&v->browser, "#lock-go");
-    browser_wait(&v->browser, "return Number(document.querySelector('#player').dataset.n) > 8");
-    check_axe(v, axe, "a lock run");
-    browser_run(&v->browser,
-                "const data = new DataTransfer(); data.items.add(new File(['x'], 'x.jsonl')); "
-                "document.querySelector('main').dispatchEvent(new DragEvent('drop', {dataTransfer: "
-                "data, bubbles: true, cancelable: true})); return 1");
-    browser_wait(&v->browser, "return !document.querySelector('#problem').hidden");
-    check_axe(v, axe, "a problem");
+static void play_lesson(void) {
+    go_to("lessons/two-processes");
+    page_click("#guess input[value='1']");
+    page_click("#run-broken");
+    page_wait_data("#verdict", "outcome", "reproduced");
 }
 
 static void accessible(void) {
     static const char *const themes[] = {"light", "dark"};
-    struct visit v;
     const char *axe = lab_site_file("build/npm/node_modules/axe-core/axe.min.js");
-    visit(&v);
-    play_lesson(&v);
+    page_open("");
+    play_lesson();
     for (int t = 0; t < 2; t++) {
-        browser_wait(&v.browser,
-                     harness_format("const b = document.querySelector('#theme'); if (b.dataset.theme !== "
-                                    "'%s') b.click(); return b.dataset.theme === '%s'",
-                                    themes[t], themes[t]));
+        page_wait("($('#theme').dataset.theme !== '%s' && $('#theme').click(), $('#theme').dataset.theme === "
+                  "'%s')",
+                  themes[t], themes[t]);
         for (int i = 0; i < VIEWS; i++) {
-            go_to(&v, views[i]);
+            go_to(views[i]);
             if (i == VIEWS - 1)
-                browser_wait(&v.browser,
-                             "return document.querySelector('#verdict').dataset.outcome === 'reproduced'");
-            check_axe(&v, axe, harness_format("%s, %s", views[i], themes[t]));
-            browser_shoot(&v.browser, harness_format("view-%d-%s", i, themes[t]));
+                page_wait_data("#verdict", "outcome", "reproduced");
+            check_axe(axe, harness_format("%s, %s", views[i], themes[t]));
+            browser_shoot(&page_browser, harness_format("view-%d-%s", i, themes[t]));
         }
     }
-    check_running(&v, axe);
+    /* What is only there while something runs, or is wrong. */
+    go_to("sale");
+    page_sell();
+    check_axe(axe, "a sale that has ended");
+    go_to("lock");
+    page_click("#lock-go");
+    page_wait("Number($('#player').dataset.n) > 8");
+    check_axe(axe, "a lock run");
+    page_drop("x.jsonl", "x");
+    page_wait("!$('#problem').hidden");
+    check_axe(axe, "a problem");
 }
 
 /* Nothing is cut off, and the page itself never scrolls sideways. */
 static void widths(void) {
     static const int sizes[][2] = {{360, 740}, {1280, 900}, {2560, 1440}};
-    struct visit v;
-    visit(&v);
-    play_lesson(&v);
+    page_open("");
+    play_lesson();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        browser_resize(&v.browser, sizes[s][0], sizes[s][1]);
+        browser_resize(&page_browser, sizes[s][0], sizes[s][1]);
         for (int i = 0; i < VIEWS; i++) {
-            go_to(&v, views[i]);
-            browser_wait(
-                &v.browser,
-                "return document.documentElement.scrollWidth <= document.documentElement.clientWidth");
-            browser_shoot(&v.browser, harness_format("width-%d-%d", sizes[s][0], i));
+            go_to(views[i]);
+            page_wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+            browser_shoot(&page_browser, harness_format("width-%d-%d", sizes[s][0], i));
         }
     }
-    CHECK_STR(browser_console(&v.browser), "");
+    CHECK_STR(browser_console(&page_browser), "");
 }
 
 /* ---- another site ---- */
 
-struct other {
-    int fd, port;
-    const char *page;
-    pthread_t thread;
-};
-
-/* Answers each request with its page. A browser also opens connections on which it asks nothing. */
-static void *serve(void *arg) {
-    const struct timeval patience = {.tv_sec = 1};
-    const struct other *other = arg;
-    char request[8192];
-    for (int fd; (fd = accept(other->fd, NULL, NULL)) >= 0;) {
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        if (recv(fd, request, sizeof request, 0) > 0)
-            dprintf(fd,
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
-                    "%zu\r\n\r\n%s",
-                    strlen(other->page), other->page);
-        close(fd);
-    }
-    return NULL;
+static bool answers(void *port) {
+    return web_call(*(int *)port, "GET", "/", NULL, NULL, NULL) == 200;
 }
 
-static void end_other(void *arg) {
-    struct other *other = arg;
-    shutdown(other->fd, SHUT_RDWR);
-    pthread_join(other->thread, NULL);
-    close(other->fd);
-}
-
-static void start_other(struct other *other, const char *page) {
-    *other = (struct other){.port = harness_free_port(), .page = page};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)other->port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    other->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(other->fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)); /* others have used the port */
-    CHECK(bind(other->fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(other->fd, 8) == 0);
-    CHECK_INT(pthread_create(&other->thread, NULL, serve, other), 0);
-    harness_defer(end_other, other);
+/* Serves the page on another port, which is another site. */
+static int serve_other(const char *page) {
+    static struct proc server;
+    int port = harness_free_port();
+    FILE *file = fopen(harness_format("%s/index.html", harness_dir()), "we");
+    CHECK(file && fputs(page, file) >= 0 && fclose(file) == 0);
+    const char *argv[] = {"python3", "-m",        "http.server", harness_format("%d", port),
+                          "--bind",  "127.0.0.1", "--directory", harness_dir(),
+                          NULL};
+    proc_spawn(&server, argv, NULL, harness_path("other"));
+    CHECK(harness_wait(answers, &port, 20000));
+    return port;
 }
 
 /* It tries all that a page can try: to read, to post as JSON and as a form, to hear the events of a run that
@@ -186,24 +127,22 @@ static const char *hostile_page(const char *lab, const char *run) {
 }
 
 static void other_sites(void) {
-    static struct other other;
-    struct visit v;
     struct web_response response;
-    visit(&v);
-    const char *lab = harness_format("http://127.0.0.1:%d", v.site.port);
+    page_open("");
+    const char *lab = harness_format("http://127.0.0.1:%d", page_site.port);
     const char *run = lab_site_begin(
-        &v.site, "{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"seed\":7}");
-    lab_site_wait(&v.site, run);
-    start_other(&other, hostile_page(lab, run));
-    browser_open(&v.browser, harness_format("http://127.0.0.1:%d/", other.port));
-    browser_wait(&v.browser, "return Object.keys(window.said).length === 6");
-    CHECK_STR(browser_run(&v.browser, "return Object.entries(window.said).map(([name, value]) => name + ' ' "
-                                      "+ value).sort().join(', ')"),
+        &page_site, "{\"kind\":\"scenario\",\"name\":\"two-processes\",\"play\":\"broken\",\"seed\":7}");
+    lab_site_wait(&page_site, run);
+    browser_open(&page_browser, harness_format("http://127.0.0.1:%d/", serve_other(hostile_page(lab, run))));
+    page_wait("Object.keys(window.said).length === 6");
+    CHECK_STR(browser_run(&page_browser,
+                          "return Object.entries(window.said).map(([name, value]) => name + ' ' "
+                          "+ value).sort().join(', ')"),
               "events no, form answered, json no, module no, plain no, read no");
-    CHECK_HAS(browser_requests(&v.browser), "/api/runs?form");
-    CHECK_INT(lab_site_call(&v.site, "GET", "/api/lab", NULL, NULL, &response), 200);
+    CHECK_HAS(browser_requests(&page_browser), "/api/runs?form");
+    CHECK_INT(lab_site_call(&page_site, "GET", "/api/lab", NULL, NULL, &response), 200);
     CHECK_HAS(response.body, harness_format("\"run\":{\"run\":\"%s\"", run)); /* still the newest */
-    CHECK_HAS(browser_console(&v.browser), "frame-ancestors");
+    CHECK_HAS(browser_console(&page_browser), "frame-ancestors");
 }
 
 int main(int argc, char **argv) {

