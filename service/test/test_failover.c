@@ -288,7 +288,7 @@ static void a_master_lacks_one(void) {
     static const char *const items[] = {"a", "b", "c"}; /* each on another master */
     for (int i = 0; i < 3; i++)
         shop_put(service.port, items[i], "\"stock\":100");
-    struct redis_server *master = redis_cluster_of(&cluster, "a");
+    struct redis_server *master = redis_cluster_of(&cluster, stock_key("a"));
     redis_kill(&cluster.server[MASTERS + (master - cluster.server)]);
     struct looker looker = {
         service.port,
@@ -372,7 +372,7 @@ static void a_master_is_gone(void) {
         gone.dies = redis_cluster_of(&gone.cluster, harness_format("{baskets:%d}", part));
     for (int i = 0, living = 0; i < MASTERS; i++) {
         shop_put(service.port, items[i], "\"stock\":100,\"hold_seconds\":600");
-        if (redis_cluster_of(&gone.cluster, items[i]) == gone.dies)
+        if (redis_cluster_of(&gone.cluster, stock_key(items[i])) == gone.dies)
             gone.dead = items[i];
         else
             gone.living[living++] = items[i];
@@ -395,7 +395,7 @@ static void the_lock_is_gone(void) {
     redis_cluster_start(&cluster, 3, 0);
     struct redis_server *dies = redis_cluster_of(&cluster, "{baskets}");
     const char *url = redis_cluster_url(&cluster), *item = "a";
-    while (redis_cluster_of(&cluster, item) == dies)
+    while (redis_cluster_of(&cluster, stock_key(item)) == dies)
         item = harness_format("%sa", item);
     redis_kill(dies);
     seckilld_start(&service, 0, "--redis", url, "--store-timeout", "500", "--lock-ttl", "1000", NULL);
@@ -422,7 +422,7 @@ static void of_one_master(void) {
     seckilld_start(&service, 0, "--redis", redis_cluster_url(&cluster), "--store-timeout", "500", NULL);
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "phone", "\"stock\":100");
-    struct redis_server *master = redis_cluster_of(&cluster, "phone");
+    struct redis_server *master = redis_cluster_of(&cluster, stock_key("phone"));
     replica_cut(master, master + MASTERS);
     for (int i = 0; i < SOLD; i++)
         CHECK_INT(shop_buy(service.port, "phone", "ann", 1, harness_format("k%d", i), NULL), 201);

@@ -55,7 +55,7 @@ static void killed_before_it_could_answer(void) {
     seckilld_wait_ready(&service, 200);
     shop_put(service.port, "one", "\"stock\":5");
     CHECK_INT(shop_buy(service.port, "one", "u", 1, "first", NULL), 201);
-    proxy_set(proxy, PROXY_DELAY, 60000, "{one}:item");
+    proxy_set(proxy, PROXY_DELAY, 60000, "}:one");
     const char *request = shop_purchase_raw("one", "u", 2, "k");
     CHECK(web_open(&conn, service.port));
     CHECK_INT(web_send_raw(&conn, request, strlen(request)), WEB_OK);
