@@ -13,17 +13,8 @@
 #include "due.lua.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/store/shared.h"
-#include "settle.lua.h"
 
-const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
-
-int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
-    argv[0] = keys->item;
-    argv[1] = keys->holds;
-    argv[2] = keys->due;
-    return shared_add_events(purchases->shared, keys, argv, 3);
-}
 
 /* ---- a store that stood still ---- */
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "create.lua.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_terms.h"
@@ -100,15 +99,6 @@ void purchases_get_item(struct purchases *purchases, const char *name, inventory
 }
 
 /* ---- create ---- */
-
-const struct redis_script create_script = {create_lua, create_lua_sha1};
-
-int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
-    const char *const all[] = {keys->item, keys->holds, keys->due, keys->shortage, keys->token, keys->events};
-    int count = router_is_one(purchases->shared->store) ? 1 : (int)(sizeof all / sizeof *all);
-    memcpy(argv, all, sizeof *all * (size_t)count);
-    return count;
-}
 
 static void items_on_created(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;

@@ -66,17 +66,20 @@ void purchases_restock_item(struct purchases *purchases, const char *name, const
                             int64_t quantity, inventory_restock_fn *fn, void *ctx);
 void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx);
 
-/* items.c: create.lua. Its argument is what item_terms_print() prints; returns the number of keys. */
+/* ---- scripts.c ---- */
+
+/* Creates an item (create.lua). Its argument is what item_terms_print() prints; returns the number of keys.
+ */
 enum { CREATE_ARGV = SCRIPT_ARGV + 6 + 1 };
 extern const struct redis_script create_script;
 int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
-
-/* ---- holds.c: what settles them ---- */
 
 /* Confirms, cancels or expires (settle.lua). Returns the number of keys. */
 enum { SETTLE_ARGV = SCRIPT_ARGV + 4 + 3 };
 extern const struct redis_script settle_script;
 int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+
+/* ---- holds.c ---- */
 
 /* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
  * still, and confirms that came in time may reach it only now: nothing expires by itself for
