@@ -164,7 +164,7 @@ static void batch_start_again(struct batch *batch) {
 
 /* A slot of a cluster moves, and of the call's items some are here, and some there (TRYAGAIN): for a while
  * each of the lane's items has calls of its own, which go to the right server. */
-static bool batch_part_company(struct batch *first, const struct redis_value *value) {
+static bool batch_split_call(struct batch *first, const struct redis_value *value) {
     const char *error = value ? redis_value_error(value) : NULL;
     if (!error || !first->next || strncmp(error, "TRYAGAIN", 8) != 0)
         return false;
@@ -180,7 +180,7 @@ static void batch_on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     enum inventory_status status = store_status(batch->strategies->shared, value);
     int64_t now_ms = 0;
-    if (batch_part_company(batch, value))
+    if (batch_split_call(batch, value))
         return;
     if (status == INVENTORY_OK && redis_value_count(value) > 0)
         now_ms = redis_value_integer(redis_value_at(value, 0), 0);
