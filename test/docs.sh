@@ -106,7 +106,7 @@ run() {
     case $1 in
     make\ run*)
         bash -c "$1" >"$work/log/make-run" 2>&1 &
-        wait_answers
+        wait_said "$work/log/make-run" 'On sale'
         ;;
     make\ demo*)
         bash -c "$1" >"$work/log/make-demo" 2>&1 &

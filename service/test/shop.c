@@ -40,6 +40,32 @@ const char *shop_store_url(const struct shop_store *store) {
                                           : redis_cluster_url(&store->cluster);
 }
 
+const char *shop_lock_start(const char *scheme) {
+    struct redis_server redis[3];
+    struct etcd_server etcd;
+    struct zookeeper_server zookeeper;
+    int port = 0;
+    if (strcmp(scheme, "local") == 0)
+        return "local:";
+    if (strcmp(scheme, "redlock") == 0) {
+        for (int i = 0; i < 3; i++)
+            redis_start(&redis[i], "--appendfsync", "no", NULL);
+        return harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", redis[0].port,
+                              redis[1].port, redis[2].port);
+    }
+    if (strcmp(scheme, "etcd") == 0) {
+        etcd_start(&etcd, NULL);
+        port = etcd.port;
+    } else if (strcmp(scheme, "zookeeper") == 0) {
+        zookeeper_start(&zookeeper);
+        port = zookeeper.port;
+    } else {
+        redis_start(&redis[0], "--appendfsync", "no", NULL);
+        port = redis[0].port;
+    }
+    return harness_format("%s://127.0.0.1:%d", scheme, port);
+}
+
 void shop_open_on(struct shop *shop, enum shop_kind kind) {
     shop_store_start(&shop->store, kind);
     shop->redis = *shop_store_of(&shop->store, "");

@@ -25,6 +25,10 @@ const char *shop_store_url(const struct shop_store *store);
 /* The server that has the key. */
 const struct redis_server *shop_store_of(struct shop_store *store, const char *key);
 
+/* Starts what the lock of a scheme needs: "local", "redis", "redlock", "etcd", "zookeeper". Returns its URL,
+ * without options. */
+const char *shop_lock_start(const char *scheme);
+
 struct shop {
     struct shop_store store;
     struct redis_server redis; /* the store, where it is one Redis */
