@@ -108,11 +108,18 @@ const char *shop_purchase_body(const char *item, const char *user, int quantity)
     return harness_format("{\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d}", item, user, quantity);
 }
 
-const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key) {
-    const char *body = shop_purchase_body(item, user, quantity);
-    return harness_format("POST /v1/purchases HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
+static const char *raw(const char *path, const char *key, const char *body) {
+    return harness_format("POST %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
                           "Content-Length: %zu\r\n\r\n%s",
-                          key, strlen(body), body);
+                          path, key, strlen(body), body);
+}
+
+const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key) {
+    return raw("/v1/purchases", key, shop_purchase_body(item, user, quantity));
+}
+
+const char *shop_basket_raw(const char *user, const char *lines, const char *key) {
+    return raw("/v1/baskets", key, shop_basket_body(user, lines));
 }
 
 int shop_buy(int port, const char *item, const char *user, int quantity, const char *key,

@@ -66,9 +66,10 @@ int shop_transfer(int port, const char *from, const char *to, int quantity, cons
 /* Puts an item on sale; `terms` are the body's members. It must be new. */
 void shop_put(int port, const char *item, const char *terms);
 
-/* The headers and the body of a purchase, and the whole of one as it goes over the wire. */
+/* The body of a purchase, and the whole of one, and of a basket, as it goes over the wire. */
 const char *shop_purchase_body(const char *item, const char *user, int quantity);
 const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key);
+const char *shop_basket_raw(const char *user, const char *lines, const char *key);
 
 /* Somebody else is served as ever: buys a unit of `item`. */
 void shop_check_served(int port, const char *item);

@@ -69,13 +69,6 @@ static bool waits_in_the_queue(void *arg) {
     return shop_metric(services[0].port, "seckill_pool_waiting") == 1;
 }
 
-static void begin_basket(struct web_conn *conn, const char *lines) {
-    const char *body = shop_basket_body("u", lines);
-    web_send_text(conn, harness_format("POST /v1/baskets HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %.1s\r\n"
-                                       "Content-Length: %zu\r\n\r\n%s",
-                                       lines, strlen(body), body));
-}
-
 /* On a slow store, a crowd that wants `item`, and one basket that waits for a lock which somebody else has.
  */
 static struct crowd *begin_beside(const char *item, struct web_conn *waiting) {
@@ -96,7 +89,7 @@ static struct crowd *begin_beside(const char *item, struct web_conn *waiting) {
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 200);
     CHECK(web_open(waiting, services[0].port));
-    begin_basket(waiting, "a:1");
+    web_send_text(waiting, shop_basket_raw("u", "a:1", "a"));
     CHECK(harness_wait(waits_for_a_lock, NULL, PATIENCE_MS));
     return crowd;
 }
@@ -115,7 +108,7 @@ static void beside_those_who_buy(void) {
     struct web_conn waiting, other;
     struct crowd *crowd = begin_beside("x", &waiting);
     CHECK(web_open(&other, services[0].port));
-    begin_basket(&other, "b:1");
+    web_send_text(&other, shop_basket_raw("u", "b:1", "b"));
     CHECK(harness_wait(waits_in_the_queue, NULL, PATIENCE_MS));
     harness_pause_ms(1000);
     CHECK(waits_in_the_queue(NULL));
@@ -127,7 +120,7 @@ static void beside_those_who_ask_for_nothing(void) {
     struct web_conn waiting, other;
     struct crowd *crowd = begin_beside("nothing", &waiting);
     CHECK(web_open(&other, services[0].port));
-    begin_basket(&other, "b:1");
+    web_send_text(&other, shop_basket_raw("u", "b:1", "b"));
     end_beside(&waiting, &other);
     crowd_stop(crowd);
 }

@@ -16,10 +16,6 @@ static const char *lock_url(const struct redis_server *server) {
     return harness_format("redis://127.0.0.1:%d", server->port);
 }
 
-static void open_redis(void) {
-    redis_start(&redis, "--appendfsync", "no", NULL);
-}
-
 static void put_items(int port, int hold_seconds) {
     shop_put(port, "a", "\"stock\":10");
     shop_put(port, "b", "\"stock\":10");
@@ -61,9 +57,11 @@ static bool is_settled(void *arg) {
     return journal_open(&redis) == 0;
 }
 
-static void without_the_lock_store(const char *way) {
+static const char *way;
+
+static void without_the_lock_store(void) {
     struct web_response response;
-    open_redis();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     redis_start(&locks, NULL);
     seckilld_start(&service, redis.port, "--lock", lock_url(&locks), "--basket", way, NULL);
     seckilld_wait_ready(&service, 200);
@@ -83,15 +81,17 @@ static void without_the_lock_store(const char *way) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-static void steps_without_the_lock_store(void) {
-    without_the_lock_store("locked");
-}
-
-static void script_without_the_lock_store(void) {
-    without_the_lock_store("script");
-}
-
 /* ---- a service that dies with a basket half settled ---- */
+
+/* A service that will be killed at that step, and another; their locks last for a minute. */
+static void open_two(const char *kill_at) {
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    const char *lock = lock_url(&redis);
+    seckilld_start_stopping(&dying, kill_at, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
+    seckilld_wait_ready(&dying, 200);
+    seckilld_wait_ready(&service, 200);
+}
 
 static void check_orders(const struct web_response *basket, const char *state) {
     struct web_response order;
@@ -107,12 +107,7 @@ static void check_orders(const struct web_response *basket, const char *state) {
 static void dies_half_way(const char *step, const char *state, int sold) {
     int status;
     struct web_response basket;
-    open_redis();
-    seckilld_start_stopping(&dying, harness_format("KILL before %s 1", step), redis.port, "--lock",
-                            lock_url(&redis), "--lock-ttl", "60000", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&redis), "--lock-ttl", "60000", NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
+    open_two(harness_format("KILL before %s 1", step));
     put_items(service.port, 3600);
     const char *id = hold(service.port, "a:1 held:1", "k", &basket);
     CHECK_INT(shop_basket_step(dying.port, id, step, NULL), 0);
@@ -148,24 +143,15 @@ static void behind_a_crowd(void) {
     static struct web_conn conns[CROWD];
     int status;
     struct web_response basket;
-    open_redis();
-    seckilld_start_stopping(&dying, "KILL after locks", redis.port, "--lock", lock_url(&redis), "--lock-ttl",
-                            "60000", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&redis), "--lock-ttl", "60000", NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
+    open_two("KILL after locks");
     put_items(service.port, 20);
     shop_put(service.port, "other", "\"stock\":10");
     const char *id = hold(service.port, "held:1 other:1", "k", &basket);
     CHECK_INT(shop_basket(dying.port, "bob", "a:1 b:1", "k2", NULL), 0);
     CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
     for (int i = 0; i < CROWD; i++) {
-        const char *body = shop_basket_body("eve", "a:1 b:1");
         CHECK(web_open(&conns[i], service.port));
-        web_send_text(&conns[i],
-                      harness_format("POST /v1/baskets HTTP/1.1\r\nHost: x\r\nIdempotency-Key: c%d\r\n"
-                                     "Content-Length: %zu\r\n\r\n%s",
-                                     i, strlen(body), body));
+        web_send_text(&conns[i], shop_basket_raw("eve", "a:1 b:1", harness_format("c%d", i)));
     }
     CHECK(harness_wait(is_crowded, NULL, SETTLED_MS));
     check_step(id, "confirm", 200, "confirmed");
@@ -196,7 +182,7 @@ static void counts_from_its_arrival(void) {
     struct web_conn by_basket[BASKETS], by_order;
     struct web_response basket, order;
     const char *ids[BASKETS];
-    open_redis();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     seckilld_start(&service, redis.port, "--store-timeout", "30000", NULL);
     seckilld_wait_ready(&service, 200);
     put_items(service.port, 3);
@@ -220,8 +206,10 @@ static void counts_from_its_arrival(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("in steps: settled without the lock store", steps_without_the_lock_store);
-    harness_run("at once: settled without the lock store", script_without_the_lock_store);
+    way = "locked";
+    harness_run("in steps: settled without the lock store", without_the_lock_store);
+    way = "script";
+    harness_run("at once: settled without the lock store", without_the_lock_store);
     harness_run("a service dies with a basket half confirmed", dies_half_confirmed);
     harness_run("a service dies with a basket half cancelled", dies_half_cancelled);
     harness_run("a confirm waits for nobody who waits for a lock", behind_a_crowd);

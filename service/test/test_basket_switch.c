@@ -1,5 +1,5 @@
-/* The lock is switched thirty times from etcd to Redis and back while two services sell under it: purchases of
- * strategy `locked`, baskets, and transfers. Never are grants of two locks in force. */
+/* The lock is switched thirty times from etcd to Redis and back while two services sell under it: purchases
+ * of strategy `locked`, baskets, and transfers. Never are grants of two locks in force. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
