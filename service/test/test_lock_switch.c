@@ -317,6 +317,7 @@ static void not_here(void) {
     wait_state(1, "in-force", 1, "local:");
     CHECK_INT(put_lock(1, "none:", &response), 400); /* which is why it is asked first */
     CHECK_HAS(response.body, "for lessons");
+    CHECK_HAS(response.body, "--teaching");
     CHECK_INT(put_lock(0, "none:", &response), 200);
     wait_state(1, "none", 2, "none:");
     CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "first", NULL), 201);

@@ -67,6 +67,7 @@ static void of_orders(void) {
     begin_end();
     pair_mend(&pair);
     check_ends_well();
+    CHECK_INT(redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL), 0);
     int port = fail_over();
     CHECK_INT(shop_audit(port, "phone", "sold"), 50);
     CHECK_INT(shop_buy(port, "phone", "ann", 1, "k49", NULL), 201);
