@@ -214,6 +214,14 @@ static void what_the_store_promises(void) {
     check_ready(shop.port, "yes", "everysec");
     CHECK_STR(redis_command(&shop.redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     check_ready(shop.port, "no", "everysec");
+    /* A store that does not say sells all the same. */
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, "--rename-command", "CONFIG", "", NULL);
+    seckilld_start(&service, redis.port, NULL);
+    seckilld_wait_ready(&service, 200);
+    check_ready(service.port, "yes", "unknown");
+    shop_put(service.port, "i", "\"stock\":1");
 }
 
 /* How often the store was asked for what it promises. */
@@ -264,13 +272,31 @@ static void many_ask(void) {
     CHECK(times_asked(&redis) - before <= 2);
 }
 
+struct words {
+    const struct seckilld *service;
+    const char *text;
+};
+
+/* The store is looked at when somebody asks. */
+static bool logged(void *arg) {
+    const struct words *words = arg;
+    shop_get(words->service->port, "/readyz", NULL);
+    return strstr(proc_output(&words->service->proc), words->text);
+}
+
+static void check_logs(const struct seckilld *service, const char *text) {
+    struct words words = {service, text};
+    if (!harness_wait(logged, &words, 10000))
+        FAIL("the log says nothing of \"%s\": %s", text, proc_output(&service->proc));
+}
+
 /* Whoever is woken at night reads the log first. */
 static void the_log_tells_of_the_store(void) {
     struct redis_server redis;
     struct seckilld service;
     int nowhere = harness_free_port();
     seckilld_start(&service, 1, "--redis", harness_format("redis://u:hunter2@127.0.0.1:%d", nowhere), NULL);
-    seckilld_wait_log(
+    check_logs(
         &service,
         harness_format("error the store redis://127.0.0.1:%d/0 is not there: Connection refused", nowhere));
     CHECK(!strstr(proc_output(&service.proc), "hunter2"));
@@ -278,8 +304,7 @@ static void the_log_tells_of_the_store(void) {
     seckilld_start(&service, redis.port, NULL);
     seckilld_wait_ready(&service, 200);
     redis_kill(&redis);
-    seckilld_wait_log(&service,
-                      harness_format("error the store redis://127.0.0.1:%d/0 is gone: ", redis.port));
+    check_logs(&service, harness_format("error the store redis://127.0.0.1:%d/0 is gone: ", redis.port));
     CHECK_HAS(proc_output(&service.proc),
               harness_format("info  the store redis://127.0.0.1:%d/0 is there\n", redis.port));
     CHECK(!strstr(proc_output(&service.proc), "append-only"));
@@ -292,13 +317,13 @@ static void the_log_warns_of_the_store(void) {
     redis_start(&redis, "--appendonly", "no", "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru",
                 NULL);
     seckilld_start(&service, redis.port, NULL);
-    seckilld_wait_log(&service, "error the store keeps no append-only file (appendonly no)");
-    seckilld_wait_log(&service, "error the store may evict orders");
+    check_logs(&service, "error the store keeps no append-only file (appendonly no)");
+    check_logs(&service, "error the store may evict orders");
     shop_wait_unready(service.port, "evict");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "maxmemory-policy", "noeviction", NULL), "OK");
-    seckilld_wait_log(&service, "info  the store is ready again");
+    check_logs(&service, "info  the store is ready again");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "yes", NULL), "OK");
-    seckilld_wait_log(&service, "info  the store keeps an append-only file now");
+    check_logs(&service, "info  the store keeps an append-only file now");
     const char *first = strstr(proc_output(&service.proc), "(appendonly no)");
     CHECK(!strstr(first + 1, "(appendonly no)"));
 }
