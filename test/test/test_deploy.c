@@ -146,6 +146,7 @@ static void end_run(struct run *run, int signal, size_t after) {
 static void make_run_serves_and_keeps(void) {
     struct run run;
     take_ports(&run);
+    run.path = path_of_etcd_35();
     spawn_run(&run, (const char *const[3]){NULL});
     wait_said(&run.proc, 0, "On sale: demo, 100 left");
     CHECK_INT(buy(&run, "k-1"), 201);
@@ -164,7 +165,6 @@ static void make_run_serves_and_keeps(void) {
 static void make_run_takes_flags(void) {
     struct run run;
     take_ports(&run);
-    run.path = path_of_etcd_35();
     spawn_run(&run, (const char *const[3]){"--lock=redis:", "--teaching", "--strategy=locked"});
     wait_said(&run.proc, 0, "On sale: demo");
     CHECK_INT(buy(&run, "k-1"), 201);
@@ -320,7 +320,8 @@ static void etcd_sh_starts_three(void) {
     int port = free_ports(6);
     const char *argv[] = {"deploy/etcd.sh", harness_format("%s/three", harness_dir()),
                           harness_format("%d", port), NULL};
-    proc_spawn(&proc, argv, NULL, harness_format("%s/three.log", harness_dir()));
+    const char *env[] = {path_of_etcd_35(), NULL};
+    proc_spawn(&proc, argv, env, harness_format("%s/three.log", harness_dir()));
     wait_said(&proc, 0, "Ctrl-C ends it");
     struct etcd_server etcd[2] = {etcd_on(port), etcd_on(port + 2)};
     CHECK_STR(etcd_command(&etcd[0], "put", "a", "1", NULL), "OK");
@@ -337,15 +338,33 @@ static void etcd_sh_starts_three(void) {
     CHECK_INT(end_of(&proc), 0);
 }
 
-static void etcd_sh_knows_35(void) {
+/* ---- three ZooKeepers ---- */
+
+static bool all_serve(void *arg) {
+    const struct zookeeper_server *servers = arg;
+    for (int i = 0; i < 3; i++)
+        if (!strstr(zookeeper_ask(&servers[i], "srvr"), "Mode: "))
+            return false;
+    return true;
+}
+
+static void zookeeper_sh_starts_three(void) {
+    struct zookeeper_server servers[3];
     struct proc proc;
-    const char *env[] = {path_of_etcd_35(), NULL};
-    const char *argv[] = {"deploy/etcd.sh", harness_format("%s/new", harness_dir()),
-                          harness_format("%d", free_ports(6)), NULL};
-    proc_spawn(&proc, argv, env, harness_format("%s/new.log", harness_dir()));
-    wait_said(&proc, 0, "Ctrl-C ends it");
+    int port = free_ports(9);
+    const char *argv[] = {"deploy/zookeeper.sh", harness_format("%s/zookeepers", harness_dir()),
+                          harness_format("%d", port), NULL};
+    for (int i = 0; i < 3; i++)
+        servers[i].port = port + i;
+    proc_spawn(&proc, argv, NULL, harness_format("%s/zookeepers.log", harness_dir()));
+    CHECK(harness_wait(all_serve, servers, START_MS));
+    CHECK_HAS(proc_output(&proc), harness_format("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d\n", port,
+                                                 port + 1, port + 2));
+    zookeeper_leader(servers, 3);
     proc_kill(&proc, SIGTERM);
-    CHECK_INT(end_of(&proc), 0);
+    end_of(&proc);
+    for (int i = 0; i < 3; i++)
+        CHECK(is_nobodys(port + i));
 }
 
 /* ---- several servers of Redis ---- */
@@ -449,7 +468,7 @@ int main(int argc, char **argv) {
     harness_run("scripts help", scripts_help);
     harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
-    harness_run("etcd.sh knows what etcd 3.5 says", etcd_sh_knows_35);
+    harness_run("zookeeper.sh starts three", zookeeper_sh_starts_three);
     harness_run("scripts end what refuses to end", scripts_end_what_refuses);
     harness_run("sentinel.sh starts and keeps", sentinel_sh);
     harness_run("cluster.sh starts and keeps", cluster_sh);

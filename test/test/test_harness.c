@@ -78,42 +78,29 @@ static int run_self(const char *argument, char **output) {
     return status;
 }
 
-static void check_red(const char *test, const char *says) {
+static void failures_are_red(void) {
+    static const char *const reds[][2] = {{"int", "1 + 1 is 2, not 3"},
+                                          {"text", "\"this\" is \"this\", not \"that\""},
+                                          {"thread", "in a thread"},
+                                          {"server", "---- the end of"}};
     char *output;
-    int status = run_self(test, &output);
-    CHECK(WIFEXITED(status));
-    CHECK_INT(WEXITSTATUS(status), 1);
-    CHECK_HAS(output, harness_format("FAIL %s", test));
-    CHECK_HAS(output, says);
-    CHECK_HAS(output, "---- 0 ok, 1 not");
-}
-
-static void a_failed_check_is_red(void) {
-    check_red("int", "1 + 1 is 2, not 3");
-    check_red("text", "\"this\" is \"this\", not \"that\"");
-    check_red("thread", "in a thread");
-}
-
-static void a_passed_check_is_green(void) {
-    char *output;
-    CHECK_INT(run_self("passes", &output), 0);
-    CHECK_HAS(output, "ok   passes");
-    CHECK_HAS(output, "---- 1 ok, 0 not");
-}
-
-static void nothing_run_is_red(void) {
-    char *output;
-    CHECK_INT(WEXITSTATUS(run_self("no such test", &output)), 1);
-}
-
-static void a_failed_test_ends_its_servers(void) {
-    char *output;
-    CHECK_INT(WEXITSTATUS(run_self("server", &output)), 1);
+    for (size_t i = 0; i < sizeof reds / sizeof *reds; i++) {
+        int status = run_self(reds[i][0], &output);
+        CHECK(WIFEXITED(status));
+        CHECK_INT(WEXITSTATUS(status), 1);
+        CHECK_HAS(output, harness_format("FAIL %s", reds[i][0]));
+        CHECK_HAS(output, reds[i][1]);
+        CHECK_HAS(output, "---- 0 ok, 1 not");
+    }
+    /* Its server has ended with it. */
     const char *pid = strstr(output, "server ");
     CHECK(pid != NULL);
     CHECK_INT(kill((pid_t)strtol(pid + strlen("server "), NULL, 10), 0), -1);
     CHECK_INT(errno, ESRCH);
-    CHECK_HAS(output, "---- the end of");
+    CHECK_INT(WEXITSTATUS(run_self("no such test", &output)), 1);
+    CHECK_INT(run_self("passes", &output), 0);
+    CHECK_HAS(output, "ok   passes");
+    CHECK_HAS(output, "---- 1 ok, 0 not");
 }
 
 /* The runner must count a program that died, and one that passed, and say so in its last line. */
@@ -144,25 +131,18 @@ static void the_runner_counts(void) {
 
 /* ---- processes and ports ---- */
 
-static void an_end_is_seen(void) {
-    struct proc proc;
-    const char *argv[] = {"sh", "-c", "exit 7", NULL};
-    int status;
-    proc_spawn(&proc, argv, NULL, harness_format("%s/sh.log", harness_dir()));
-    CHECK(proc_wait(&proc, 10000, &status));
-    CHECK_INT(WEXITSTATUS(status), 7);
-    CHECK(!proc_running(&proc));
-}
-
-static void the_environment_is_clean(void) {
+/* It has the environment that it is given, and not this program's SECKILL_ variables. */
+static void a_process_is_seen(void) {
     struct proc proc;
     int status;
-    const char *argv[] = {"sh", "-c", "echo ${SECKILL_STRATEGY-unset} $SECKILL_LISTEN $HOME", NULL};
+    const char *argv[] = {"sh", "-c", "echo ${SECKILL_STRATEGY-unset} $SECKILL_LISTEN $HOME; exit 7", NULL};
     const char *env[] = {"SECKILL_LISTEN=here", "HOME=there", NULL};
     setenv("SECKILL_STRATEGY", "naive", 1);
     proc_spawn(&proc, argv, env, harness_format("%s/env.log", harness_dir()));
     unsetenv("SECKILL_STRATEGY");
     CHECK(proc_wait(&proc, 10000, &status));
+    CHECK_INT(WEXITSTATUS(status), 7);
+    CHECK(!proc_running(&proc));
     CHECK_STR(proc_output(&proc), "unset here there\n");
 }
 
@@ -217,13 +197,9 @@ int main(int argc, char **argv) {
     if (getenv("HARNESS_VICTIM"))
         return run_victim(argc, argv);
     harness_begin(argc, argv);
-    harness_run("a failed check is red", a_failed_check_is_red);
-    harness_run("a passed check is green", a_passed_check_is_green);
-    harness_run("nothing run is red", nothing_run_is_red);
-    harness_run("a failed test ends its servers", a_failed_test_ends_its_servers);
+    harness_run("failures are red", failures_are_red);
     harness_run("the runner counts", the_runner_counts);
-    harness_run("a program's status and end are seen", an_end_is_seen);
-    harness_run("the environment is clean", the_environment_is_clean);
+    harness_run("a process is seen, and its environment is clean", a_process_is_seen);
     harness_run("ports differ", ports_differ);
     harness_run("evidence of other servers is kept", evidence_is_kept);
     return harness_finish();
