@@ -81,55 +81,6 @@ static void without_the_lock_store(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-/* ---- a service that dies with a basket half settled ---- */
-
-/* A service that will be killed at that step, and another; their locks last for a minute. */
-static void open_two(const char *kill_at) {
-    redis_start(&redis, "--appendfsync", "no", NULL);
-    const char *lock = lock_url(&redis);
-    seckilld_start_stopping(&dying, kill_at, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
-}
-
-static void check_orders(const struct web_response *basket, const char *state) {
-    struct web_response order;
-    for (int i = 0; i < 2; i++) {
-        const char *id = shop_text(basket, harness_format("orders.%d.order", i));
-        CHECK_INT(shop_order(service.port, id, NULL, &order), 200);
-        CHECK_STR(shop_text(&order, "state"), state);
-    }
-}
-
-/* Basket and orders say the same at once, and its units are where they belong long before the locks of the
- * dead are over. */
-static void dies_half_way(const char *step, const char *state, int sold) {
-    int status;
-    struct web_response basket;
-    open_two(harness_format("KILL before %s 1", step));
-    put_items(service.port, 3600);
-    const char *id = hold(service.port, "a:1 held:1", "k", &basket);
-    CHECK_INT(shop_basket_step(dying.port, id, step, NULL), 0);
-    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
-    check_step(id, NULL, 200, state);
-    check_orders(&basket, state);
-    CHECK(harness_wait(is_settled, NULL, SETTLED_MS));
-    check_step(id, step, 200, state);
-    check_orders(&basket, state);
-    check_left("a", 10 - sold, 0, sold);
-    check_left("held", 10 - sold, 0, sold);
-    CHECK_INT(seckilld_stop(&service), 0);
-}
-
-static void dies_half_confirmed(void) {
-    dies_half_way("confirm", "confirmed", 1);
-}
-
-static void dies_half_cancelled(void) {
-    dies_half_way("cancel", "cancelled", 0);
-}
-
 /* ---- in time ---- */
 
 static bool is_crowded(void *arg) {
@@ -143,7 +94,13 @@ static void behind_a_crowd(void) {
     static struct web_conn conns[CROWD];
     int status;
     struct web_response basket;
-    open_two("KILL after locks");
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    const char *lock = lock_url(&redis);
+    seckilld_start_stopping(&dying, "KILL after locks", redis.port, "--lock", lock, "--lock-ttl", "60000",
+                            NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
+    seckilld_wait_ready(&dying, 200);
+    seckilld_wait_ready(&service, 200);
     put_items(service.port, 20);
     shop_put(service.port, "other", "\"stock\":10");
     const char *id = hold(service.port, "held:1 other:1", "k", &basket);
@@ -210,8 +167,6 @@ int main(int argc, char **argv) {
     harness_run("in steps: settled without the lock store", without_the_lock_store);
     way = "script";
     harness_run("at once: settled without the lock store", without_the_lock_store);
-    harness_run("a service dies with a basket half confirmed", dies_half_confirmed);
-    harness_run("a service dies with a basket half cancelled", dies_half_cancelled);
     harness_run("a confirm waits for nobody who waits for a lock", behind_a_crowd);
     harness_run("a confirm counts from its arrival", counts_from_its_arrival);
     return harness_finish();

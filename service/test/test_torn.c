@@ -65,42 +65,6 @@ static void made_whole(void) {
     CHECK_INT(shop_audit(next.port, "lamp", "sold"), 2);
 }
 
-/* A line of a basket is told as lost: who asks again for the basket gets the first answer, and can confirm it
- * once there are units. */
-static void told_as_lost(void) {
-    struct shop shop;
-    struct web_response made, response;
-    shop_open(&shop);
-    shop_put(shop.port, "held", "\"stock\":10,\"hold_seconds\":600");
-    shop_put(shop.port, "rare", "\"stock\":2,\"hold_seconds\":600");
-    CHECK_INT(shop_basket(shop.port, "ann", "held:1 rare:1", "k", &made), 201);
-    const char *id = shop_text(&made, "basket"), *order = shop_text(&made, "orders.1.order");
-    /* The order is lost, and its unit sold to somebody else. */
-    CHECK_INT(redis_integer(&shop.redis, "HDEL", "seckill:{rare}:orders", strchr(order, ':') + 1, NULL), 1);
-    redis_integer(&shop.redis, "HINCRBY", "seckill:{rare}:item", "held", "-1", NULL);
-    redis_integer(&shop.redis, "HINCRBY", "seckill:{rare}:item", "available", "1", NULL);
-    CHECK_INT(shop_buy(shop.port, "rare", "bob", 2, "all", NULL), 201);
-    CHECK_INT(shop_admin(shop.port, "GET", "/v1/audit", NULL, &response), 200);
-    CHECK_INT(shop_number(&response, "torn"), 1);
-    seckilld_wait_log(
-        &shop.service,
-        harness_format("error a failover of the store lost the order %s, and its units were sold again",
-                       order));
-    CHECK_INT(shop_basket_step(shop.port, id, NULL, &response), 200);
-    CHECK_STR(shop_text(&response, "state"), "held");
-    shop_basket_step(shop.port, id, "confirm", &response);
-    CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_INT(shop_basket(shop.port, "ann", "held:1 rare:1", "k", &response), 201);
-    CHECK_STR(response.body, made.body);
-    CHECK(web_header(&response, "Idempotent-Replayed"));
-    CHECK_INT(shop_restock(shop.port, "rare", 1, "r", NULL), 200);
-    CHECK_INT(shop_basket_step(shop.port, id, "confirm", &response), 200);
-    CHECK_INT(shop_order(shop.port, order, NULL, &response), 200);
-    CHECK_STR(shop_text(&response, "state"), "confirmed");
-    CHECK_INT(shop_audit(shop.port, "rare", "shortage"), 0);
-    shop_close(&shop);
-}
-
 /* The journal has lost a basket, and its orders are there: nobody can confirm or cancel them, and the audit
  * of all items names them. */
 static void unknown_to_the_journal(void) {
@@ -184,7 +148,6 @@ static void made_twice(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("made whole by another instance", made_whole);
-    harness_run("a line that is told as lost", told_as_lost);
     harness_run("unknown to the journal", unknown_to_the_journal);
     harness_run("made twice", made_twice);
     return harness_finish();
