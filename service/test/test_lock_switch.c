@@ -79,6 +79,24 @@ static double stale(int service) {
 
 /* ---- switching ---- */
 
+/* A purchase whose answer is not waited for. */
+static void buy_begin(int service, const char *user, const char *key, struct web_conn *conn) {
+    CHECK(web_open(conn, services[service].port));
+    conn->timeout_ms = PATIENCE_MS;
+    web_send_text(conn, shop_purchase_raw("x", user, 1, key));
+}
+
+/* The answer must be this problem, whose body has the text; `type` NULL: a success. */
+static void check_end(struct web_conn *conn, int status, const char *type, const char *has) {
+    struct web_response response;
+    CHECK_INT(web_read_response(conn, &response), WEB_OK);
+    if (type)
+        CHECK_PROBLEM(&response, status, type);
+    CHECK_INT(response.status, status);
+    CHECK_HAS(response.body, has);
+    web_close(conn);
+}
+
 static bool has_read(void *arg) {
     (void)arg;
     return strcmp(redis_command(&redis, "EXISTS", "seckill:{x}:token", NULL), "1") == 0;
@@ -95,8 +113,7 @@ static void the_stopped_and_the_dead(void) {
     for (int i = 0; i < 3; i++)
         wait_state(i, "in-force", 1, in_redis(""));
     put_on_sale(0);
-    CHECK(web_open(&buyer, services[0].port));
-    web_send_text(&buyer, shop_purchase_raw("x", "paused", 1, "paused"));
+    buy_begin(0, "paused", "paused", &buyer);
     CHECK(harness_wait(has_read, NULL, PATIENCE_MS));
     proc_kill(&services[0].proc, SIGSTOP);
     seckilld_kill(&services[2]);
@@ -106,28 +123,21 @@ static void the_stopped_and_the_dead(void) {
     CHECK_INT(shop_number(&response, "behind"), 2);
     CHECK_INT(shop_metric(services[1].port, "seckill_lock_epoch"), 0);
     /* A caller that comes meanwhile gets a grant neither of the old lock nor of the new one. */
-    CHECK(web_open(&early, services[1].port));
-    web_send_text(&early, shop_purchase_raw("x", "early", 1, "early"));
-    CHECK_INT(web_read_response(&early, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "lock-unavailable");
-    CHECK_HAS(response.body, "no lock is in force");
+    buy_begin(1, "early", "early", &early);
+    check_end(&early, 503, "lock-unavailable", "no lock is in force");
     CHECK_INT(web_read_response(&switcher, &response), WEB_OK);
     CHECK_INT(response.status, 200);
     CHECK_INT(shop_number(&response, "behind"), 0);
     CHECK_INT(shop_number(&response, "instances"), 1);
     CHECK_INT(shop_buy(services[1].port, "x", "quick", 1, "quick", NULL), 201);
     proc_kill(&services[0].proc, SIGCONT);
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
+    check_end(&buyer, 503, "overloaded", "");
     CHECK_INT(stale(0), 1);
     CHECK_INT(shop_audit(services[1].port, "x", "orders"), 1);
     wait_state(0, "in-force", 2, in_redis("?variant=watchdog"));
-    shop_buy(services[0].port, "x", "paused", 1, "paused", &response);
-    CHECK_INT(response.status, 201);
+    CHECK_INT(shop_buy(services[0].port, "x", "paused", 1, "paused", NULL), 201);
     CHECK_INT(shop_audit(services[1].port, "x", "orders"), 2);
-    web_close(&buyer);
     web_close(&switcher);
-    web_close(&early);
 }
 
 static bool is_reachable(void *arg) {
@@ -147,8 +157,7 @@ static void not_open_yet(void) {
     open_service(0, in_redis(""), "10000", "1500");
     wait_state(0, "in-force", 1, in_redis(""));
     put_on_sale(0);
-    CHECK(web_open(&buyer, services[0].port));
-    web_send_text(&buyer, shop_purchase_raw("x", "u", 1, "k"));
+    buy_begin(0, "u", "k", &buyer);
     CHECK(harness_wait(has_read, NULL, PATIENCE_MS));
     CHECK(harness_wait(is_reachable, NULL, PATIENCE_MS));
     put_lock_begin(0, "local:", &switcher);
@@ -158,13 +167,9 @@ static void not_open_yet(void) {
     CHECK(!shop_has(&response, "reachable"));
     CHECK_INT(shop_get(services[0].port, "/metrics", &response), 200);
     CHECK(!strstr(response.body, "seckill_lock_reachable"));
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    CHECK_INT(web_read_response(&switcher, &response), WEB_OK);
-    CHECK_INT(response.status, 200);
+    check_end(&buyer, 201, NULL, "");
+    check_end(&switcher, 200, NULL, "");
     CHECK(harness_wait(is_so, &wanted, PATIENCE_MS));
-    web_close(&buyer);
-    web_close(&switcher);
     CHECK_INT(seckilld_stop(&services[0]), 0);
 }
 
@@ -201,9 +206,7 @@ static void away_from_a_dead_store(void) {
     CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k1", NULL), 201);
     redis_pause(&locks);
     for (int i = 0; i < 2; i++) {
-        CHECK(web_open(&buyers[i], services[i].port));
-        buyers[i].timeout_ms = PATIENCE_MS;
-        web_send_text(&buyers[i], shop_purchase_raw("x", "u", 1, "again"));
+        buy_begin(i, "u", "again", &buyers[i]);
     }
     CHECK_INT(put_lock(0, "local:", &response), 200);
     CHECK_STR(shop_text(&response, "lock"), "local:");
@@ -221,7 +224,6 @@ static void away_from_a_dead_store(void) {
  */
 static void the_end_in_the_middle(void) {
     struct web_conn first, second, buyer;
-    struct web_response response;
     redis_start(&redis, "--appendfsync", "no", NULL);
     for (int i = 0; i < 2; i++)
         open_service(i, "local:", "60000", "0");
@@ -231,25 +233,16 @@ static void the_end_in_the_middle(void) {
     put_lock_begin(0, "none:", &first);
     wait_state(0, "switching", 2, "none:");
     wait_state(1, "switching", 2, "none:");
-    CHECK(web_open(&buyer, services[0].port));
-    web_send_text(&buyer, shop_purchase_raw("x", "u", 1, "k"));
+    buy_begin(0, "u", "k", &buyer);
     put_lock_begin(0, "local:?ttl=5000", &second);
-    CHECK_INT(web_read_response(&first, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
-    CHECK_HAS(response.body, "another switch came after");
+    check_end(&first, 503, "overloaded", "another switch came after");
     CHECK_INT(seckilld_stop(&services[0]), 0);
-    CHECK_INT(web_read_response(&second, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "overloaded");
-    CHECK_HAS(response.body, "goes on without it");
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "lock-unavailable");
+    check_end(&second, 503, "overloaded", "goes on without it");
+    check_end(&buyer, 503, "lock-unavailable", "");
     CHECK_INT(redis_integer(&redis, "HLEN", INSTANCES, NULL), 2); /* the ghost, and the one that goes on */
     redis_command(&redis, "HDEL", INSTANCES, "ghost", NULL);
     wait_state(1, "in-force", 3, "local:?ttl=5000");
     CHECK_INT(shop_buy(services[1].port, "x", "u", 1, "k", NULL), 201);
-    web_close(&first);
-    web_close(&second);
-    web_close(&buyer);
 }
 
 /* ---- starting ---- */

@@ -38,31 +38,6 @@ static void open_slow(struct slow_shop *shop, int delay_ms, const char *drain) {
         proxy_set(shop->proxy, PROXY_DELAY, delay_ms, NULL);
 }
 
-static void killed_in_the_middle(void) {
-    struct shop shop;
-    enum { BUYERS = 3000, STOCK = 2000 };
-    shop_open(&shop);
-    shop_put(shop.port, "sale", harness_format("\"stock\":%d", STOCK));
-    struct crowd_plan plan = {.ports = {shop.port},
-                              .item = "sale",
-                              .prefix = "k",
-                              .threads = THREADS,
-                              .purchases = BUYERS,
-                              .retries = true};
-    struct crowd *crowd = crowd_start(&plan);
-    for (int round = 1; round <= 3; round++) {
-        crowd_wait(crowd, round * BUYERS / 4);
-        seckilld_kill(&shop.service);
-        seckilld_restart(&shop.service);
-    }
-    crowd_join(crowd);
-    CHECK(!harness_failed());
-    crowd_check_answers(crowd, "sold-out");
-    CHECK_INT(crowd_count(crowd, 201), STOCK);
-    crowd_check_orders(crowd, shop.port);
-    CHECK_INT(shop_audit(shop.port, "sale", "orders"), STOCK);
-}
-
 /* The store has it, the buyer does not know, the service is new: the key tells. */
 static void killed_before_it_could_answer(void) {
     struct slow_shop shop;
@@ -116,35 +91,6 @@ static void two_on_one_store(void) {
     CHECK_INT(shop_order(a, shop_text(&first, "order"), "confirm", NULL), 409);
     CHECK_INT(shop_audit(b, "h", "available"), 1);
     CHECK_INT(shop_audit(a, "x", "orders"), 2);
-}
-
-static void rolling_restart(void) {
-    struct redis_server redis;
-    struct seckilld services[2];
-    enum { BUYERS = 200000 }; /* more than are served meanwhile */
-    open_two(&redis, services);
-    shop_put(services[0].port, "x", harness_format("\"stock\":%d", BUYERS));
-    struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
-                              .item = "x",
-                              .prefix = "k",
-                              .threads = THREADS,
-                              .purchases = BUYERS,
-                              .retries = true};
-    struct crowd *crowd = crowd_start(&plan);
-    for (int i = 0; i < 4; i++) {
-        crowd_wait(crowd, crowd_answered(crowd) + 500);
-        CHECK_INT(seckilld_stop(&services[i % 2]), 0);
-        seckilld_restart(&services[i % 2]);
-        seckilld_wait_ready(&services[i % 2], 200);
-    }
-    int in_the_end = crowd_answered(crowd);
-    CHECK(in_the_end < BUYERS); /* the load was there all the time */
-    crowd_stop(crowd);
-    crowd_join(crowd);
-    CHECK(!harness_failed());
-    crowd_check_answers(crowd, NULL);
-    crowd_check_orders(crowd, services[0].port);
-    CHECK_INT(shop_audit(services[0].port, "x", "orders"), crowd_count(crowd, 201));
 }
 
 /* ---- drained ---- */
@@ -322,10 +268,8 @@ static void signals(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("killed in the middle of a sale", killed_in_the_middle);
     harness_run("killed before it could answer", killed_before_it_could_answer);
     harness_run("two on one store", two_on_one_store);
-    harness_run("a rolling restart under load", rolling_restart);
     harness_run("drained under load", drained_under_load);
     harness_run("what is in flight is answered", what_is_in_flight_is_answered);
     for (int i = 0; i < 5; i++)
