@@ -78,6 +78,24 @@ void shop_open(struct shop *shop) {
     shop_open_on(shop, SHOP_REDIS);
 }
 
+void shop_open_proxied(struct shop *shop, const char *store_timeout_ms, const char *drain_ms) {
+    redis_start(&shop->redis, NULL);
+    shop->proxy = proxy_start(shop->redis.port);
+    seckilld_start(&shop->service, proxy_port(shop->proxy), "--store-timeout", store_timeout_ms, "--drain",
+                   drain_ms, NULL);
+    shop->port = shop->service.port;
+    seckilld_wait_ready(&shop->service, 200);
+}
+
+static bool is_settled(void *redis) {
+    return journal_open(redis) == 0;
+}
+
+void shop_wait_settled(const struct redis_server *redis) {
+    struct redis_server server = *redis;
+    CHECK(harness_wait(is_settled, &server, 30000));
+}
+
 void shop_wait_unready(int port, const char *reason) {
     struct web_response response;
     for (int64_t until_ms = harness_now_ms() + 20000;; harness_pause_ms(5)) {
@@ -120,6 +138,21 @@ const char *shop_purchase_raw(const char *item, const char *user, int quantity, 
 
 const char *shop_basket_raw(const char *user, const char *lines, const char *key) {
     return raw("/v1/baskets", key, shop_basket_body(user, lines));
+}
+
+void shop_buy_begin(struct web_conn *conn, int port, const char *item, const char *user, int quantity,
+                    const char *key) {
+    CHECK(web_open(conn, port));
+    web_send_text(conn, shop_purchase_raw(item, user, quantity, key));
+}
+
+void shop_check_answer(struct web_conn *conn, int status, const char *type) {
+    struct web_response response;
+    CHECK_INT(web_read_response(conn, &response), WEB_OK);
+    if (type)
+        CHECK_PROBLEM(&response, status, type);
+    CHECK_INT(response.status, status);
+    web_close(conn);
 }
 
 int shop_buy(int port, const char *item, const char *user, int quantity, const char *key,

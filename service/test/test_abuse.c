@@ -32,7 +32,6 @@ static void check_memory(void) {
 
 static void byte_by_byte(void) {
     struct web_conn conn;
-    struct web_response response;
     const char *request = shop_purchase_raw("x", "slow", 1, "slow");
     CHECK(web_open(&conn, shop.port));
     for (const char *c = request; *c; c++) {
@@ -40,9 +39,7 @@ static void byte_by_byte(void) {
         if ((c - request) % 16 == 0)
             shop_check_served(shop.port, "x");
     }
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    web_close(&conn);
+    shop_check_answer(&conn, 201, NULL);
 }
 
 /* ---- garbage ---- */

@@ -77,21 +77,15 @@ static void at_the_end(void) {
 
 /* One that is not done when the time for that is up hears so, and keeps nobody waiting. */
 static void past_the_end(void) {
-    struct redis_server redis;
-    struct seckilld service;
+    struct shop shop;
     struct web_conn conn;
-    struct web_response response;
-    redis_start(&redis, NULL);
-    struct proxy *proxy = proxy_start(redis.port);
-    seckilld_start(&service, proxy_port(proxy), "--drain", "100", "--store-timeout", "20000", NULL);
-    seckilld_wait_ready(&service, 200);
-    put_large(&redis, service.port);
-    proxy_set(proxy, PROXY_DELAY, 300, NULL);
-    begin_audit(&conn, service.port);
-    end_meanwhile(&service.proc);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "store-unavailable");
-    check_ended(&service.proc);
+    shop_open_proxied(&shop, "20000", "100");
+    put_large(&shop.redis, shop.port);
+    proxy_set(shop.proxy, PROXY_DELAY, 300, NULL);
+    begin_audit(&conn, shop.port);
+    end_meanwhile(&shop.service.proc);
+    shop_check_answer(&conn, 503, "store-unavailable");
+    check_ended(&shop.service.proc);
 }
 
 int main(int argc, char **argv) {

@@ -20,11 +20,6 @@ static void put_items(int port) {
         shop_put(port, items[i], "\"stock\":10");
 }
 
-static bool is_settled(void *arg) {
-    (void)arg;
-    return journal_open(&redis) == 0;
-}
-
 static bool is_stopped_or_answers(void *conn) {
     struct pollfd socket = {.fd = ((struct web_conn *)conn)->fd, .events = POLLIN};
     return proc_stopped(&sleeper.proc) || poll(&socket, 1, 0) > 0;
@@ -98,7 +93,7 @@ static void stopped_in_steps(const char *lock, const char *ttl) {
     CHECK_PROBLEM(&response, 503, "overloaded");
     CHECK_HAS(response.body, "the lock was lost");
     CHECK_INT(shop_metric(sleeper.port, "seckill_baskets_total{outcome=\"stale\"}"), 1);
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    shop_wait_settled(&redis);
     CHECK(harness_wait(is_phantom_told, NULL, RECOVERY_MS));
     static const int left[] = {8, 2, 2};
     for (int i = 0; i < 3; i++) {
@@ -150,7 +145,7 @@ static void one_key_at_both(void) {
     go_on(&conn, &response);
     CHECK_PROBLEM(&response, 503, "overloaded");
     CHECK_HAS(response.body, "or another attempt with this key");
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    shop_wait_settled(&redis);
     CHECK_INT(shop_audit(service.port, "a", "available"), 10);
     CHECK_INT(seckilld_stop(&service), 0);
     CHECK_INT(seckilld_stop(&sleeper), 0);

@@ -52,11 +52,6 @@ static bool has_expired(void *arg) {
     return strcmp(shop_text(&response, "state"), "expired") == 0;
 }
 
-static bool is_settled(void *arg) {
-    (void)arg;
-    return journal_open(&redis) == 0;
-}
-
 static const char *way;
 
 static void without_the_lock_store(void) {
@@ -74,7 +69,7 @@ static void without_the_lock_store(void) {
     check_step(first, "confirm", 200, "confirmed");
     check_step(second, "cancel", 200, "cancelled");
     CHECK(harness_wait(has_expired, (void *)third, SETTLED_MS));
-    CHECK(harness_wait(is_settled, NULL, SETTLED_MS));
+    shop_wait_settled(&redis);
     check_left("a", 9, 0, 1);
     check_left("held", 9, 0, 1);
     check_left("short", 10, 0, 0);

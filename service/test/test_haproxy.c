@@ -281,16 +281,12 @@ static void its_connections(void) {
  * meanwhile, and are waited for. */
 static void a_store_that_stalls(void) {
     struct web_conn buyer;
-    struct web_response response;
     size_t before = strlen(proc_output(&site.haproxy)); /* by the tests before this one */
     redis_pause(&redis);
-    CHECK(web_open(&buyer, site.port));
-    web_send_text(&buyer, shop_purchase_raw("phone", "ann", 1, "stalled"));
+    shop_buy_begin(&buyer, site.port, "phone", "ann", 1, "stalled");
     harness_pause_ms(1700);
     redis_resume(&redis);
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    web_close(&buyer);
+    shop_check_answer(&buyer, 201, NULL);
     CHECK(!strstr(proc_output(&site.haproxy) + before, "is DOWN"));
 }
 

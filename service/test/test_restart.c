@@ -18,21 +18,9 @@ static void open_two(struct redis_server *redis, struct seckilld services[2]) {
 
 /* ---- killed ---- */
 
-struct slow_shop {
-    struct redis_server redis;
-    struct proxy *proxy;
-    struct seckilld service;
-    int port;
-};
-
 /* The store answers after `delay_ms`, from now on. */
-static void open_slow(struct slow_shop *shop, int delay_ms, const char *drain) {
-    redis_start(&shop->redis, NULL);
-    shop->proxy = proxy_start(shop->redis.port);
-    seckilld_start(&shop->service, proxy_port(shop->proxy), "--drain", drain, "--store-timeout", "60000",
-                   NULL);
-    shop->port = shop->service.port;
-    seckilld_wait_ready(&shop->service, 200);
+static void open_slow(struct shop *shop, int delay_ms, const char *drain_ms) {
+    shop_open_proxied(shop, "60000", drain_ms);
     shop_put(shop->port, "x", "\"stock\":1000");
     if (delay_ms)
         proxy_set(shop->proxy, PROXY_DELAY, delay_ms, NULL);
@@ -40,14 +28,13 @@ static void open_slow(struct slow_shop *shop, int delay_ms, const char *drain) {
 
 /* The store has it, the buyer does not know, the service is new: the key tells. */
 static void killed_before_it_could_answer(void) {
-    struct slow_shop shop;
+    struct shop shop;
     struct web_conn conn;
     struct web_response response;
     open_slow(&shop, 0, "1000");
     CHECK_INT(shop_buy(shop.port, "x", "u", 1, "first", NULL), 201);
     proxy_set(shop.proxy, PROXY_DELAY, 60000, "{x}:item");
-    CHECK(web_open(&conn, shop.port));
-    web_send_text(&conn, shop_purchase_raw("x", "u", 2, "k"));
+    shop_buy_begin(&conn, shop.port, "x", "u", 2, "k");
     for (int64_t until_ms = harness_now_ms() + 5000;
          redis_integer(&shop.redis, "HLEN", "seckill:{x}:orders", NULL) != 2;)
         CHECK(harness_now_ms() < until_ms);
@@ -129,7 +116,7 @@ static bool waits(void *arg) {
 }
 
 static void what_is_in_flight_is_answered(void) {
-    struct slow_shop shop;
+    struct shop shop;
     enum { MANY = 50 };
     static struct web_conn conns[MANY], idle[MANY];
     struct web_response response;
@@ -175,9 +162,7 @@ static void what_was_sent_is_answered(void) {
     proc_kill(&shop.service.proc, SIGTERM);
     proc_kill(&shop.service.proc, SIGCONT);
     for (int i = 0; i < MANY; i++) {
-        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
-        CHECK_INT(response.status, 201);
-        web_close(&conns[i]);
+        shop_check_answer(&conns[i], 201, NULL);
     }
     CHECK_INT(finish(&shop.service.proc), 0);
 }
@@ -185,7 +170,7 @@ static void what_was_sent_is_answered(void) {
 /* A store that never answers, a buyer who never sends all of his request, and one who reads no answer: none
  * holds it for longer than the bound. */
 static void the_bound(void) {
-    struct slow_shop shop;
+    struct shop shop;
     struct web_conn hanging, half, deaf;
     struct web_response response;
     open_slow(&shop, 100000, "300");
@@ -219,7 +204,6 @@ static void the_bound_with_work_in_flight(void) {
     for (int k = 0; k < 2; k++) {
         struct redis_server redis;
         struct seckilld service;
-        struct web_response response;
         redis_start(&redis, NULL);
         seckilld_start(&service, redis.port, "--teaching", "--work-delay", "30000", "--drain", "300",
                        "--lock-ttl", "60000", NULL);
@@ -234,15 +218,13 @@ static void the_bound_with_work_in_flight(void) {
         proc_kill(&service.proc, SIGTERM);
         CHECK_INT(finish(&service.proc), 0);
         for (int i = 0; i < MANY; i++) {
-            CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
-            CHECK_INT(response.status, 503);
-            web_close(&conns[i]);
+            shop_check_answer(&conns[i], 503, NULL);
         }
     }
 }
 
 static void signals(void) {
-    struct slow_shop shop;
+    struct shop shop;
     struct shop idle;
     struct web_conn conn;
     shop_open(&idle);

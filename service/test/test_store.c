@@ -7,22 +7,6 @@
 
 enum { STOCK = 2400, BUYERS = 4000, THREADS = 24 };
 
-/* A store behind a proxy, and a service that gives up a call after `timeout`. */
-struct setup {
-    struct redis_server redis;
-    struct proxy *proxy;
-    struct seckilld service;
-    int port;
-};
-
-static void open_setup(struct setup *setup, const char *timeout) {
-    redis_start(&setup->redis, NULL);
-    setup->proxy = proxy_start(setup->redis.port);
-    seckilld_start(&setup->service, proxy_port(setup->proxy), "--store-timeout", timeout, NULL);
-    setup->port = setup->service.port;
-    seckilld_wait_ready(&setup->service, 200);
-}
-
 /* ---- a fault in the middle of a sale ---- */
 
 static const struct fault {
@@ -41,8 +25,8 @@ static void set_memory(const struct redis_server *redis, const char *most) {
     CHECK_STR(redis_command(redis, "CONFIG", "SET", "maxmemory", most, NULL), "OK");
 }
 
-static void strike(struct setup *setup) {
-    struct redis_server *redis = &setup->redis;
+static void strike(struct shop *shop) {
+    struct redis_server *redis = &shop->redis;
     switch (fault) {
     case KILLED:
     case KILLED_AND_BACK:
@@ -51,7 +35,7 @@ static void strike(struct setup *setup) {
             redis_restart(redis);
         break;
     case HANGING: redis_pause(redis); break;
-    case UNREACHABLE: proxy_set(setup->proxy, PROXY_REFUSE, 0, NULL); break;
+    case UNREACHABLE: proxy_set(shop->proxy, PROXY_REFUSE, 0, NULL); break;
     case OUT_OF_MEMORY: set_memory(redis, "100kb"); break;
     case READ_ONLY: {
         const char *nowhere = harness_format("%d", harness_free_port());
@@ -60,12 +44,12 @@ static void strike(struct setup *setup) {
     }
 }
 
-static void heal(struct setup *setup) {
-    struct redis_server *redis = &setup->redis;
+static void heal(struct shop *shop) {
+    struct redis_server *redis = &shop->redis;
     switch (fault) {
     case KILLED: redis_restart(redis); break;
     case HANGING: redis_resume(redis); break;
-    case UNREACHABLE: proxy_set(setup->proxy, PROXY_PASS, 0, NULL); break;
+    case UNREACHABLE: proxy_set(shop->proxy, PROXY_PASS, 0, NULL); break;
     case OUT_OF_MEMORY: set_memory(redis, "0"); break;
     case READ_ONLY: CHECK_STR(redis_command(redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
     }
@@ -95,38 +79,38 @@ static void check_books(int port, const char *item, const struct crowd *crowd, i
     CHECK_INT(shop_audit(port, item, "sold"), crowd_count(again, 201));
 }
 
-static void check_readyz(struct setup *setup, const char *reason) {
+static void check_readyz(struct shop *shop, const char *reason) {
     struct web_response response;
     if (!reason) {
-        seckilld_wait_ready(&setup->service, 200);
+        seckilld_wait_ready(&shop->service, 200);
         return;
     }
-    shop_wait_unready(setup->port, reason);
-    CHECK_INT(shop_get(setup->port, "/readyz", &response), 503);
+    shop_wait_unready(shop->port, reason);
+    CHECK_INT(shop_get(shop->port, "/readyz", &response), 503);
     CHECK(web_header(&response, "Retry-After") != NULL);
-    CHECK_INT(shop_get(setup->port, "/livez", NULL), 200);
+    CHECK_INT(shop_get(shop->port, "/livez", NULL), 200);
 }
 
 static void in_the_middle_of_a_sale(void) {
-    struct setup setup;
+    struct shop shop;
     const char *reason = faults[fault].reason;
-    open_setup(&setup, "1000");
-    shop_put(setup.port, "sale", harness_format("\"stock\":%d", STOCK));
+    shop_open_proxied(&shop, "1000", "10000");
+    shop_put(shop.port, "sale", harness_format("\"stock\":%d", STOCK));
     struct crowd_plan plan = {
-        .ports = {setup.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
+        .ports = {shop.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 300);
-    strike(&setup);
-    check_readyz(&setup, reason);
+    strike(&shop);
+    check_readyz(&shop, reason);
     int struck = crowd_answered(crowd);
     crowd_wait(crowd, struck + 2 * THREADS < BUYERS ? struck + 2 * THREADS : BUYERS);
-    heal(&setup);
-    seckilld_wait_ready(&setup.service, 200);
+    heal(&shop);
+    seckilld_wait_ready(&shop.service, 200);
     crowd_join(crowd);
     CHECK(!harness_failed());
     CHECK(!reason || crowd_count(crowd, 503) > 0);
-    check_books(setup.port, "sale", crowd, BUYERS);
-    CHECK_INT(seckilld_stop(&setup.service), 0);
+    check_books(shop.port, "sale", crowd, BUYERS);
+    CHECK_INT(seckilld_stop(&shop.service), 0);
 }
 
 /* ---- one purchase, and exactly what its buyer hears ---- */
@@ -134,52 +118,52 @@ static void in_the_middle_of_a_sale(void) {
 /* The order stands and its reply is lost, wholly or in part: the service asks again, and the buyer is told of
  * a purchase, not of a repetition. */
 static void a_reply_cut_short(void) {
-    struct setup setup;
+    struct shop shop;
     struct web_response response, order;
-    open_setup(&setup, "1000");
-    shop_put(setup.port, "one", "\"stock\":100");
-    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
+    shop_open_proxied(&shop, "1000", "10000");
+    shop_put(shop.port, "one", "\"stock\":100");
+    CHECK_INT(shop_buy(shop.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
     const int cuts[] = {0, 3, 9};
     enum { CUTS = sizeof cuts / sizeof *cuts };
     for (int i = 0; i < CUTS; i++) {
-        seckilld_wait_ready(&setup.service, 200);
-        proxy_set(setup.proxy, PROXY_CUT, cuts[i], "{one}:item");
-        CHECK_INT(shop_buy(setup.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
+        seckilld_wait_ready(&shop.service, 200);
+        proxy_set(shop.proxy, PROXY_CUT, cuts[i], "{one}:item");
+        CHECK_INT(shop_buy(shop.port, "one", "u", 1, harness_format("k%d", i), &response), 201);
         CHECK(!web_header(&response, "Idempotent-Replayed"));
-        CHECK_INT(proxy_faults(setup.proxy), i + 1);
-        seckilld_wait_ready(&setup.service, 200);
-        CHECK_INT(shop_order(setup.port, shop_text(&response, "order"), NULL, &order), 200);
+        CHECK_INT(proxy_faults(shop.proxy), i + 1);
+        seckilld_wait_ready(&shop.service, 200);
+        CHECK_INT(shop_order(shop.port, shop_text(&response, "order"), NULL, &order), 200);
         CHECK_STR(order.body, response.body);
     }
-    CHECK_INT(shop_metric(setup.port, "seckill_unknown_resolved_total"), CUTS);
-    CHECK_INT(shop_audit(setup.port, "one", "orders"), 1 + CUTS);
+    CHECK_INT(shop_metric(shop.port, "seckill_unknown_resolved_total"), CUTS);
+    CHECK_INT(shop_audit(shop.port, "one", "orders"), 1 + CUTS);
 }
 
 /* Longer away than the service asks for: the buyer is told that it is not known, and learns it by the key. */
 static void unknown_for_long(void) {
-    struct setup setup;
+    struct shop shop;
     struct web_response response;
-    open_setup(&setup, "1000");
-    shop_put(setup.port, "one", "\"stock\":100");
-    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
-    proxy_set(setup.proxy, PROXY_DELAY, 60000, NULL);
-    shop_buy(setup.port, "one", "u", 1, "k", &response);
+    shop_open_proxied(&shop, "1000", "10000");
+    shop_put(shop.port, "one", "\"stock\":100");
+    CHECK_INT(shop_buy(shop.port, "one", "u", 1, "first", NULL), 201); /* loads the script */
+    proxy_set(shop.proxy, PROXY_DELAY, 60000, NULL);
+    shop_buy(shop.port, "one", "u", 1, "k", &response);
     CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_STR(redis_command(&setup.redis, "HLEN", "seckill:{one}:orders", NULL), "2");
-    CHECK_INT(shop_metric(setup.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
-    proxy_set(setup.proxy, PROXY_PASS, 0, NULL);
-    seckilld_wait_ready(&setup.service, 200);
-    CHECK_INT(shop_buy(setup.port, "one", "u", 1, "k", &response), 201);
+    CHECK_STR(redis_command(&shop.redis, "HLEN", "seckill:{one}:orders", NULL), "2");
+    CHECK_INT(shop_metric(shop.port, "seckill_purchases_total{outcome=\"unknown\"}"), 1);
+    proxy_set(shop.proxy, PROXY_PASS, 0, NULL);
+    seckilld_wait_ready(&shop.service, 200);
+    CHECK_INT(shop_buy(shop.port, "one", "u", 1, "k", &response), 201);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
-    CHECK_INT(shop_audit(setup.port, "one", "orders"), 2);
+    CHECK_INT(shop_audit(shop.port, "one", "orders"), 2);
 }
 
 static void every_call_without_a_store(void) {
-    struct setup setup;
+    struct shop shop;
     struct web_response response;
-    open_setup(&setup, "1000");
-    shop_put(setup.port, "x", "\"stock\":10,\"hold_seconds\":3600");
-    CHECK_INT(shop_buy(setup.port, "x", "u", 1, "k", &response), 201);
+    shop_open_proxied(&shop, "1000", "10000");
+    shop_put(shop.port, "x", "\"stock\":10,\"hold_seconds\":3600");
+    CHECK_INT(shop_buy(shop.port, "x", "u", 1, "k", &response), 201);
     const char *order = shop_text(&response, "order");
     const char *const calls[][3] = {{"POST", "/v1/purchases", shop_purchase_body("x", "u", 1)},
                                     {"GET", "/v1/items/x", NULL},
@@ -189,47 +173,43 @@ static void every_call_without_a_store(void) {
                                     {"GET", harness_format("/v1/orders/%s", order), NULL},
                                     {"POST", harness_format("/v1/orders/%s/confirm", order), ""},
                                     {"POST", harness_format("/v1/orders/%s/cancel", order), ""}};
-    redis_stop(&setup.redis);
+    redis_stop(&shop.redis);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        web_call(setup.port, calls[i][0], calls[i][1], SECKILLD_ADMIN "Idempotency-Key: k\r\n", calls[i][2],
+        web_call(shop.port, calls[i][0], calls[i][1], SECKILLD_ADMIN "Idempotency-Key: k\r\n", calls[i][2],
                  &response);
         CHECK_PROBLEM(&response, 503, "store-unavailable");
     }
-    CHECK_INT(shop_get(setup.port, "/metrics", NULL), 200);
-    redis_restart(&setup.redis);
-    seckilld_wait_ready(&setup.service, 200);
-    CHECK_INT(shop_order(setup.port, order, NULL, &response), 200);
+    CHECK_INT(shop_get(shop.port, "/metrics", NULL), 200);
+    redis_restart(&shop.redis);
+    seckilld_wait_ready(&shop.service, 200);
+    CHECK_INT(shop_order(shop.port, order, NULL, &response), 200);
     CHECK_STR(shop_text(&response, "state"), "held");
-    CHECK_INT(shop_restock(setup.port, "x", 5, "k", NULL), 200);
-    CHECK_INT(shop_audit(setup.port, "x", "stock"), 15);
-    CHECK_INT(shop_buy(setup.port, "x", "u", 1, "k", &response), 201);
+    CHECK_INT(shop_restock(shop.port, "x", 5, "k", NULL), 200);
+    CHECK_INT(shop_audit(shop.port, "x", "stock"), 15);
+    CHECK_INT(shop_buy(shop.port, "x", "u", 1, "k", &response), 201);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
 }
 
 static bool is_ordered(void *arg) {
-    struct setup *setup = arg;
-    return redis_integer(&setup->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
+    struct shop *shop = arg;
+    return redis_integer(&shop->redis, "EXISTS", "seckill:{sneaker}:orders", NULL) == 1;
 }
 
 /* The service itself stands still for longer than the time-out, and the reply comes meanwhile: it is read
  * when it goes on, and the store is not taken for gone. */
 static void a_service_that_stood_still(void) {
-    struct setup setup;
+    struct shop shop;
     struct web_conn buyer;
-    struct web_response response;
-    open_setup(&setup, "500");
-    shop_put(setup.port, "sneaker", "\"stock\":10");
-    proxy_set(setup.proxy, PROXY_DELAY, 200, NULL);
-    CHECK(web_open(&buyer, setup.port));
-    web_send_text(&buyer, shop_purchase_raw("sneaker", "u", 1, "k"));
-    CHECK(harness_wait(is_ordered, &setup, 10000));
-    proc_kill(&setup.service.proc, SIGSTOP);
+    shop_open_proxied(&shop, "500", "10000");
+    shop_put(shop.port, "sneaker", "\"stock\":10");
+    proxy_set(shop.proxy, PROXY_DELAY, 200, NULL);
+    shop_buy_begin(&buyer, shop.port, "sneaker", "u", 1, "k");
+    CHECK(harness_wait(is_ordered, &shop, 10000));
+    proc_kill(&shop.service.proc, SIGSTOP);
     harness_pause_ms(800);
-    proc_kill(&setup.service.proc, SIGCONT);
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    web_close(&buyer);
-    CHECK(!strstr(proc_output(&setup.service.proc), "is gone"));
+    proc_kill(&shop.service.proc, SIGCONT);
+    shop_check_answer(&buyer, 201, NULL);
+    CHECK(!strstr(proc_output(&shop.service.proc), "is gone"));
 }
 
 /* Whether the store is there is known a minute later: until then the service lives, and says that it is not

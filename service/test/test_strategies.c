@@ -187,8 +187,7 @@ static void paused(const char *scheme, bool fenced) {
     open_sale(2, "locked", harness_format("%s?ttl=300", shop_lock_start(scheme)), "800",
               fenced ? "on" : "off");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "slowlog-log-slower-than", "0", NULL), "OK"); /* all */
-    CHECK(web_open(&conn, services[0].port));
-    web_send_text(&conn, shop_purchase_raw("x", "paused", 1, "paused"));
+    shop_buy_begin(&conn, services[0].port, "x", "paused", 1, "paused");
     CHECK(harness_wait(has_read, &fenced, 5000));
     proc_kill(&services[0].proc, SIGSTOP);
     CHECK(harness_wait(buys_quickly, NULL, 10000));

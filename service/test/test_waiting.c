@@ -6,21 +6,10 @@
 #include "service/test/shop.h"
 
 /* A store behind a proxy, and the item x on sale. */
-struct setup {
-    struct redis_server redis;
-    struct proxy *proxy;
-    struct seckilld service;
-    int port;
-};
-
-static void open_setup(struct setup *setup) {
-    redis_start(&setup->redis, NULL);
-    setup->proxy = proxy_start(setup->redis.port);
-    seckilld_start(&setup->service, proxy_port(setup->proxy), "--store-timeout", "20000", NULL);
-    setup->port = setup->service.port;
-    seckilld_wait_ready(&setup->service, 200);
-    shop_put(setup->port, "x", "\"stock\":1000000");
-    CHECK_INT(shop_buy(setup->port, "x", "u", 1, "first", NULL), 201);
+static void open_shop(struct shop *shop) {
+    shop_open_proxied(shop, "20000", "10000");
+    shop_put(shop->port, "x", "\"stock\":1000000");
+    CHECK_INT(shop_buy(shop->port, "x", "u", 1, "first", NULL), 201);
 }
 
 static void check_bought(struct web_conn *conn, const char *user) {
@@ -33,13 +22,13 @@ static void check_bought(struct web_conn *conn, const char *user) {
 
 static void ten_in_one_write(void) {
     static const int delays_ms[] = {0, 12};
-    struct setup setup;
+    struct shop shop;
     struct web_conn conn;
     struct web_response response;
-    open_setup(&setup);
-    CHECK(web_open(&conn, setup.port));
+    open_shop(&shop);
+    CHECK(web_open(&conn, shop.port));
     for (int k = 0; k < 2; k++) {
-        proxy_set(setup.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        proxy_set(shop.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
         const char *all = "";
         for (int i = 0; i < 10; i++)
             all = harness_format(
@@ -65,47 +54,46 @@ static void ten_in_one_write(void) {
 }
 
 struct count {
-    struct setup *setup;
+    struct shop *shop;
     int orders, connections;
 };
 
 static bool has_settled(void *arg) {
     struct count *count = arg;
-    return redis_integer(&count->setup->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
-           shop_metric(count->setup->port, "seckill_purchases_waiting") == 0 &&
-           shop_metric(count->setup->port, "seckill_http_connections") <= count->connections;
+    return redis_integer(&count->shop->redis, "HLEN", "seckill:{x}:orders", NULL) == count->orders &&
+           shop_metric(count->shop->port, "seckill_purchases_waiting") == 0 &&
+           shop_metric(count->shop->port, "seckill_http_connections") <= count->connections;
 }
 
 /* Who leaves has bought all the same, once his purchase is in flight; and finds it when he comes back. */
 static void buyers_who_leave(void) {
     enum { LEAVERS = 60 };
     struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    struct setup setup;
+    struct shop shop;
     struct web_response response;
     static struct web_conn conns[LEAVERS];
-    open_setup(&setup);
-    redis_pause(&setup.redis);
+    open_shop(&shop);
+    redis_pause(&shop.redis);
     for (int i = 0; i < LEAVERS; i++) {
-        CHECK(web_open(&conns[i], setup.port));
-        web_send_text(&conns[i], shop_purchase_raw("x", "leaver", 1, harness_format("leaver-%d", i)));
+        shop_buy_begin(&conns[i], shop.port, "x", "leaver", 1, harness_format("leaver-%d", i));
     }
     for (int64_t until_ms = harness_now_ms() + 10000;
-         shop_metric(setup.port, "seckill_purchases_waiting") < LEAVERS;)
+         shop_metric(shop.port, "seckill_purchases_waiting") < LEAVERS;)
         CHECK(harness_now_ms() < until_ms);
     for (int i = 0; i < LEAVERS; i++) {
         if (i % 2)
             setsockopt(conns[i].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         web_close(&conns[i]);
     }
-    redis_resume(&setup.redis);
-    struct count count = {&setup, 1 + LEAVERS, 5};
+    redis_resume(&shop.redis);
+    struct count count = {&shop, 1 + LEAVERS, 5};
     CHECK(harness_wait(has_settled, &count, 10000));
     for (int i = 0; i < LEAVERS; i++) {
-        CHECK_INT(shop_buy(setup.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
+        CHECK_INT(shop_buy(shop.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
         CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
     }
-    CHECK_INT(shop_audit(setup.port, "x", "orders"), 1 + LEAVERS);
-    CHECK_INT(seckilld_stop(&setup.service), 0);
+    CHECK_INT(shop_audit(shop.port, "x", "orders"), 1 + LEAVERS);
+    CHECK_INT(seckilld_stop(&shop.service), 0);
 }
 
 /* All of them hear something when it does not come back, within the bounds of the service. */
@@ -114,7 +102,6 @@ static void a_thousand_on_a_dead_store(void) {
     static struct web_conn conns[MANY];
     struct redis_server redis;
     struct seckilld service;
-    struct web_response response;
     redis_start(&redis, NULL);
     seckilld_start(&service, redis.port, "--store-timeout", "1000", NULL);
     seckilld_wait_ready(&service, 200);
@@ -125,9 +112,7 @@ static void a_thousand_on_a_dead_store(void) {
         web_send_text(&conns[i], shop_purchase_raw("x", "u", 1, harness_format("k-%d", i)));
     }
     for (int i = 0; i < MANY; i++) {
-        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
-        CHECK_PROBLEM(&response, 503, "store-unavailable");
-        web_close(&conns[i]);
+        shop_check_answer(&conns[i], 503, "store-unavailable");
     }
     redis_resume(&redis);
     seckilld_wait_ready(&service, 200);
