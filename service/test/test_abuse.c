@@ -1,4 +1,4 @@
-/* Clients that are slow, rude, broken or many: the right answer or none, and the others are served. */
+/* Clients that are broken or many: the right answer or none, and the others are served. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,20 +26,6 @@ static void check_memory(void) {
     CHECK(kb > 0);
     if (!strstr(harness_build(), "san") && kb > RSS_MAX_KB)
         FAIL("seckilld has %ld MB", kb / 1024);
-}
-
-/* ---- slow ---- */
-
-static void byte_by_byte(void) {
-    struct web_conn conn;
-    const char *request = shop_purchase_raw("x", "slow", 1, "slow");
-    CHECK(web_open(&conn, shop.port));
-    for (const char *c = request; *c; c++) {
-        CHECK_INT(web_send_raw(&conn, c, 1), WEB_OK);
-        if ((c - request) % 16 == 0)
-            shop_check_served(shop.port, "x");
-    }
-    shop_check_answer(&conn, 201, NULL);
 }
 
 /* ---- garbage ---- */
@@ -130,7 +116,6 @@ int main(int argc, char **argv) {
         shop_open(&shop);
         shop_put(shop.port, "x", "\"stock\":1000000");
     }
-    harness_run("byte by byte", byte_by_byte);
     harness_run("garbage", garbage);
     harness_run("10,000 idle connections", ten_thousand_idle);
     harness_run("the end", the_end);

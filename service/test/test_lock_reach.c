@@ -245,19 +245,6 @@ static void master_gone(void) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-/* Another instance may be able to open it: here it says why it cannot. */
-static void not_to_be_opened(void) {
-    struct web_response response;
-    open_service("local:", "locked", NULL);
-    wait_told("true");
-    redis_command(&redis, "HSET", "seckill:{baskets}:lock", "lock", "none:", "epoch", "2", NULL);
-    wait_told("false");
-    get_lock(&response);
-    CHECK_STR(shop_text(&response, "state"), "none");
-    check_unreachable("k", "unavailable: this lock is for lessons", "this lock is for lessons");
-    CHECK_INT(seckilld_stop(&service), 0);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a lock that cannot be had is not switched to", not_switched_to);
@@ -265,6 +252,5 @@ int main(int argc, char **argv) {
     harness_run("dead while it runs", dead_while_it_runs);
     harness_run("does not answer", does_not_answer);
     harness_run("a master of a cluster is gone", master_gone);
-    harness_run("not to be opened", not_to_be_opened);
     return harness_finish();
 }

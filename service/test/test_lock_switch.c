@@ -292,6 +292,7 @@ static void not_here(void) {
     redis_start(&redis, "--appendfsync", "no", NULL);
     open_service(0, "local:", "300", "0");
     put_on_sale(0);
+    shop_put(services[0].port, "y", "\"stock\":1");
     seckilld_start(&services[1], redis.port, "--workers", "1", NULL);
     wait_state(1, "in-force", 1, "local:");
     CHECK_INT(put_lock(1, "none:", &response), 400); /* which is why it is asked first */
@@ -299,6 +300,10 @@ static void not_here(void) {
     CHECK_HAS(response.body, "--teaching");
     CHECK_INT(put_lock(0, "none:", &response), 200);
     wait_state(1, "none", 2, "none:");
+    CHECK_INT(shop_get(services[1].port, "/readyz", &response), 200);
+    CHECK_HAS(shop_text(&response, "baskets"), "unavailable: this lock is for lessons");
+    shop_transfer(services[1].port, "x", "y", 1, "k", &response);
+    CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "first", NULL), 201);
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "lock", "bogus://:hunter2@h", "epoch", "3", NULL), "0");
     wait_state(0, "none", 3, "bogus://h");

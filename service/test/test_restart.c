@@ -115,33 +115,6 @@ static bool waits(void *arg) {
     return shop_metric(*(int *)arg, "seckill_purchases_waiting") >= 50;
 }
 
-static void what_is_in_flight_is_answered(void) {
-    struct shop shop;
-    enum { MANY = 50 };
-    static struct web_conn conns[MANY], idle[MANY];
-    struct web_response response;
-    open_slow(&shop, 400, "20000");
-    for (int i = 0; i < MANY; i++) {
-        const char *request = shop_purchase_raw("x", "u", 1, harness_format("k%d", i));
-        CHECK(web_open(&conns[i], shop.port) && web_open(&idle[i], shop.port));
-        CHECK_INT(web_request(&idle[i], "GET", "/livez", NULL, NULL, &response), WEB_OK);
-        CHECK_INT(web_send_raw(&conns[i], request, strlen(request)), WEB_OK);
-    }
-    CHECK(harness_wait(waits, &shop.port, 5000));
-    proc_kill(&shop.service.proc, SIGTERM);
-    for (int i = 0; i < MANY; i++) /* those who wait for nothing are let go at once */
-        CHECK_INT(web_read_end(&idle[i]), WEB_CLOSED);
-    CHECK(!web_open(&idle[0], shop.port));
-    for (int i = 0; i < MANY; i++) {
-        CHECK_INT(web_read_response(&conns[i], &response), WEB_OK);
-        CHECK_INT(response.status, 201);
-        CHECK_STR(web_header(&response, "Connection"), "close");
-        CHECK_INT(web_read_end(&conns[i]), WEB_CLOSED);
-    }
-    CHECK_INT(finish(&shop.service.proc), 0);
-    CHECK_INT(redis_integer(&shop.redis, "HLEN", "seckill:{x}:orders", NULL), MANY);
-}
-
 /* Sent before the signal, and not read yet, nor all of the connections taken in. */
 static void what_was_sent_is_answered(void) {
     enum { MANY = 100, EARLY = 30 };
@@ -253,7 +226,6 @@ int main(int argc, char **argv) {
     harness_run("killed before it could answer", killed_before_it_could_answer);
     harness_run("two on one store", two_on_one_store);
     harness_run("drained under load", drained_under_load);
-    harness_run("what is in flight is answered", what_is_in_flight_is_answered);
     for (int i = 0; i < 5; i++)
         harness_run("what was sent is answered", what_was_sent_is_answered);
     harness_run("the bound of the drain", the_bound);
