@@ -203,50 +203,28 @@ static void what_buyers_may_ask(void) {
 
 /* Whatever token goes with it, and however the path is spelled. The answer is HAProxy's own. */
 static void what_buyers_may_not_ask(void) {
-    static const char *const calls[][2] = {
-        {"GET", "/metrics"},
-        {"HEAD", "/metrics"},
-        {"GET", "/readyz"},
-        {"GET", "/livez"},
-        {"GET", "/%6detrics"},
-        {"GET", "/%6Detrics"},
-        {"GET", "//metrics"},
-        {"GET", "/./metrics"},
-        {"GET", "/v1/../metrics"},
-        {"GET", "/v1/items/../../metrics"},
-        {"GET", "/openapi.json/../metrics"},
-        {"GET", "/v1/items/phone/../../../metrics"},
-        {"GET", "/v1/items/..%2f..%2fmetrics"},
-        {"GET", "/metrics?/v1/items/phone"},
-        {"GET", "/metrics;/openapi.json"},
-        {"GET", "http://shop.example/metrics"},
-        {"GET", "http://shop.example/%6detrics"},
-        {"GET", "https://shop.example//metrics"},
-        {"GET", "http://shop.example/v1/items/phone/../../metrics"},
-        {"GET", "/v1/lock"},
-        {"GET", "/v1/%6cock"},
-        {"GET", "/v1/items/phone/audit"},
-        {"GET", "/v1/items/phone%2faudit"},
-        {"POST", "/v1/items/phone/restock"},
-        {"POST", "/v1/transfers"},
-        {"POST", "/v1/%74ransfers"},
-        {"PUT", "/v1/items/another"},
-        {"PUT", "/v1/lock"},
-        {"DELETE", "/v1/items/phone"},
-        {"POST", "/openapi.json"},
-        {"OPTIONS", "*"},
-    };
+    static const char calls[] =
+        "GET /metrics|HEAD /metrics|GET /readyz|GET /livez|GET /%6detrics|GET /%6Detrics|"
+        "GET //metrics|GET /./metrics|GET /v1/../metrics|GET /v1/items/../../metrics|"
+        "GET /openapi.json/../metrics|GET /v1/items/phone/../../../metrics|"
+        "GET /v1/items/..%2f..%2fmetrics|GET /metrics?/v1/items/phone|GET /metrics;/openapi.json|"
+        "GET http://shop.example/metrics|GET http://shop.example/%6detrics|"
+        "GET https://shop.example//metrics|GET http://shop.example/v1/items/phone/../../metrics|"
+        "GET /v1/lock|GET /v1/%6cock|GET /v1/items/phone/audit|GET /v1/items/phone%2faudit|"
+        "POST /v1/items/phone/restock|POST /v1/transfers|POST /v1/%74ransfers|PUT /v1/items/another|"
+        "PUT /v1/lock|DELETE /v1/items/phone|POST /openapi.json|OPTIONS *";
     struct web_response response;
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    char *rest = harness_format("%s", calls);
+    for (char *call; (call = strsep(&rest, "|"));) {
         struct web_conn conn;
-        bool head = strcmp(calls[i][0], "HEAD") == 0;
+        bool head = strncmp(call, "HEAD", 4) == 0;
         CHECK(web_open(&conn, site.port));
-        web_send_text(&conn, harness_format("%s %s HTTP/1.1\r\nHost: shop.example\r\n" SECKILLD_ADMIN "\r\n",
-                                            calls[i][0], calls[i][1]));
+        web_send_text(&conn,
+                      harness_format("%s HTTP/1.1\r\nHost: shop.example\r\n" SECKILLD_ADMIN "\r\n", call));
         CHECK_INT(head ? web_read_head(&conn, &response) : web_read_response(&conn, &response), WEB_OK);
         if (response.status != 404 ||
             (!head && strcmp(shop_text(&response, "detail"), "There is nothing at this path.") != 0))
-            FAIL("%s %s is answered %d: %s", calls[i][0], calls[i][1], response.status, response.body);
+            FAIL("%s is answered %d: %s", call, response.status, response.body);
         web_close(&conn);
     }
     /* The operator has a door of their own. */
