@@ -296,7 +296,7 @@ static void gone_check(struct gone *gone, const struct seckilld *service, const 
 
 /* Not the one with the record of the lock, without which there are no baskets. */
 static void a_master_is_gone(void) {
-    struct gone gone;
+    struct gone gone = {.dies = NULL};
     struct seckilld service, next;
     redis_cluster_flush(&cluster);
     start_at_cluster(&service, "0");

@@ -141,7 +141,7 @@ static void the_work_delay(void) {
     open_sale(1, "locked", "local:", "20", "on");
     int64_t began_ms = harness_now_ms();
     CHECK_INT(crowd_count(sell(STOCK, 16), 201), STOCK);
-    CHECK(harness_now_ms() - began_ms >= STOCK * 20);
+    CHECK(harness_now_ms() - began_ms >= (int64_t)STOCK * 20);
 }
 
 static void unsafe_items_without_teaching(void) {

@@ -83,7 +83,7 @@ static void failures_are_red(void) {
                                           {"text", "\"this\" is \"this\", not \"that\""},
                                           {"thread", "in a thread"},
                                           {"server", "---- the end of"}};
-    char *output;
+    char *output = NULL;
     for (size_t i = 0; i < sizeof reds / sizeof *reds; i++) {
         int status = run_self(reds[i][0], &output);
         CHECK(WIFEXITED(status));
