@@ -1,7 +1,7 @@
 /* Strategies under a crowd of buyers: those that are right sell what there is, those that teach do teach; and
- * `locked` under locks in a Redis and in etcd: work that outlives the lock, a pause in the middle, waiting.
- * (What each strategy sells, inventory/test/test_race.c says.) */
-#include <signal.h>
+ * `locked` under locks in a Redis and in etcd: work that outlives the lock, and waiting. (What each strategy
+ * sells is tested in inventory/test/test_race.c; services that are stopped, in test_basket_pauses.c and
+ * test_lock_switch.c.) */
 #include <string.h>
 
 #include "service/test/crowd.h"
@@ -163,56 +163,6 @@ static void unsafe_items_without_teaching(void) {
     }
 }
 
-/* ---- a pause between read and write ---- */
-
-/* A purchase has read what it works out its write from. */
-static bool has_read(void *fenced) {
-    if (*(bool *)fenced)
-        return redis_integer(&redis, "EXISTS", "seckill:{x}:token", NULL) == 1;
-    return strstr(redis_command(&redis, "SLOWLOG", "GET", "128", NULL), "HGET seckill:{x}:users");
-}
-
-/* A lock that was slow to connect is refused for a moment. */
-static bool buys_quickly(void *arg) {
-    int status = shop_buy(services[1].port, "x", "quick", 1, "quick", NULL);
-    (void)arg;
-    CHECK(status == 201 || status == 503);
-    return status == 201;
-}
-
-/* A service is stopped for longer than the lock lasts, and goes on when another has sold since. */
-static void paused(const char *scheme, bool fenced) {
-    struct web_conn conn;
-    struct web_response response;
-    open_sale(2, "locked", harness_format("%s?ttl=300", shop_lock_start(scheme)), "800",
-              fenced ? "on" : "off");
-    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "slowlog-log-slower-than", "0", NULL), "OK"); /* all */
-    shop_buy_begin(&conn, services[0].port, "x", "paused", 1, "paused");
-    CHECK(harness_wait(has_read, &fenced, 5000));
-    proc_kill(&services[0].proc, SIGSTOP);
-    CHECK(harness_wait(buys_quickly, NULL, 10000));
-    proc_kill(&services[0].proc, SIGCONT);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_INT(response.status, fenced ? 503 : 201);
-    web_close(&conn);
-    CHECK_INT(shop_admin(services[1].port, "GET", "/v1/items/x/audit", NULL, &response), 200);
-    CHECK_INT(shop_number(&response, "orders"), fenced ? 1 : 2);
-    CHECK_INT(shop_number(&response, "available"), STOCK - 1); /* both wrote what they had worked out */
-}
-
-static void paused_with_a_fence(void) {
-    paused("redis", true);
-}
-
-static void paused_without(void) {
-    paused("redis", false);
-}
-
-/* Longer than the lease, which no lock of etcd goes without: the other has to wait for its end. */
-static void paused_with_etcd(void) {
-    paused("etcd", true);
-}
-
 /* ---- waiting for a lock ---- */
 
 /* A service whose callers wait for a lock for as long as `lock_ttl` says. */
@@ -291,9 +241,6 @@ int main(int argc, char **argv) {
     harness_run("locked by owner, with a fence, does not", owner_with_a_fence_does_not);
     harness_run("the work delay", the_work_delay);
     harness_run("unsafe items without --teaching", unsafe_items_without_teaching);
-    harness_run("paused, with a fence", paused_with_a_fence);
-    harness_run("paused, without", paused_without);
-    harness_run("paused, with a fence, in etcd", paused_with_etcd);
     harness_run("too many wait for a lock", too_many_wait);
     harness_run("nobody waits twice", waits_once);
     return harness_finish();
