@@ -1,6 +1,7 @@
 #!/bin/bash
 # docs.sh DOCUMENT...: runs every command of these documents as printed, in their order, on a copy of the tree, in
-# namespaces of its own: ports, /etc and /usr/local are private, and all processes end with the script.
+# namespaces of its own: ports, /etc and /usr/local are private, and all processes end with the script. What takes long
+# does less (see run).
 #
 # Commands are the lines of blocks marked sh, and `curl ...` in the text. A block marked "LANGUAGE PATH" is a file that
 # the reader is told to write. An answer to curl must be 2xx, unless the row names another status, as in "(409 if".
