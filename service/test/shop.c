@@ -304,6 +304,12 @@ long long shop_audit(int port, const char *item, const char *name) {
     return shop_number(&response, name);
 }
 
+void shop_check_left(int port, const char *item, int available, int held, int sold) {
+    CHECK_INT(shop_audit(port, item, "available"), available);
+    CHECK_INT(shop_audit(port, item, "held"), held);
+    CHECK_INT(shop_audit(port, item, "sold"), sold);
+}
+
 double shop_metric(int port, const char *sample) {
     struct web_response response;
     CHECK_INT(shop_get(port, "/metrics", &response), 200);

@@ -109,6 +109,9 @@ void shop_check_problem(const char *file, int line, const struct web_response *r
 /* A member of the item's audit, which must be conserved and without oversale. */
 long long shop_audit(int port, const char *item, const char *name);
 
+/* What its audit counts. */
+void shop_check_left(int port, const char *item, int available, int held, int sold);
+
 /* The value of a sample in /metrics, e.g. `seckill_http_responses_total{class="2xx"}`. */
 double shop_metric(int port, const char *sample);
 

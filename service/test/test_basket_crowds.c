@@ -110,7 +110,7 @@ static void beside_those_who_buy(void) {
     CHECK(web_open(&other, services[0].port));
     web_send_text(&other, shop_basket_raw("u", "b:1", "b"));
     CHECK(harness_wait(waits_in_the_queue, NULL, PATIENCE_MS));
-    harness_pause_ms(1000);
+    harness_pause_ms(300);
     CHECK(waits_in_the_queue(NULL));
     crowd_stop(crowd);
     end_beside(&waiting, &other);

@@ -97,8 +97,7 @@ static void stopped_in_steps(const char *lock, const char *ttl) {
     CHECK(harness_wait(is_phantom_told, NULL, RECOVERY_MS));
     static const int left[] = {8, 2, 2};
     for (int i = 0; i < 3; i++) {
-        CHECK_INT(shop_audit(service.port, items[i], "available"), left[i]);
-        CHECK_INT(shop_audit(service.port, items[i], "sold"), 10 - left[i]);
+        shop_check_left(service.port, items[i], left[i], 0, 10 - left[i]);
         CHECK_INT(shop_audit(service.port, items[i], "orders"), 1);
     }
     /* The buyer who was overtaken hears the truth. */

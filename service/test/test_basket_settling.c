@@ -38,12 +38,6 @@ static void check_step(const char *id, const char *step, int status, const char 
         CHECK_PROBLEM(&response, status, what);
 }
 
-static void check_left(const char *item, int available, int held, int sold) {
-    CHECK_INT(shop_audit(service.port, item, "available"), available);
-    CHECK_INT(shop_audit(service.port, item, "held"), held);
-    CHECK_INT(shop_audit(service.port, item, "sold"), sold);
-}
-
 /* ---- a lock store that is dead ---- */
 
 static bool has_expired(void *arg) {
@@ -70,9 +64,9 @@ static void without_the_lock_store(void) {
     check_step(second, "cancel", 200, "cancelled");
     CHECK(harness_wait(has_expired, (void *)third, SETTLED_MS));
     shop_wait_settled(&redis);
-    check_left("a", 9, 0, 1);
-    check_left("held", 9, 0, 1);
-    check_left("short", 10, 0, 0);
+    shop_check_left(service.port, "a", 9, 0, 1);
+    shop_check_left(service.port, "held", 9, 0, 1);
+    shop_check_left(service.port, "short", 10, 0, 0);
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
@@ -107,7 +101,7 @@ static void behind_a_crowd(void) {
     }
     CHECK(harness_wait(is_crowded, NULL, SETTLED_MS));
     check_step(id, "confirm", 200, "confirmed");
-    check_left("held", 9, 0, 1);
+    shop_check_left(service.port, "held", 9, 0, 1);
     for (int i = 0; i < CROWD; i++)
         web_close(&conns[i]);
     seckilld_kill(&service);
@@ -152,7 +146,7 @@ static void counts_from_its_arrival(void) {
     for (int i = 0; i < BASKETS; i++)
         check_confirmed(&by_basket[i]);
     check_confirmed(&by_order);
-    check_left("held", 10 - UNITS, 0, UNITS);
+    shop_check_left(service.port, "held", 10 - UNITS, 0, UNITS);
     CHECK_INT(seckilld_stop(&service), 0);
 }
 

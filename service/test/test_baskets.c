@@ -49,12 +49,6 @@ static void close_whole(void) {
     close_shop();
 }
 
-static void check_left(const char *item, int available, int held, int sold) {
-    CHECK_INT(shop_audit(port, item, "available"), available);
-    CHECK_INT(shop_audit(port, item, "held"), held);
-    CHECK_INT(shop_audit(port, item, "sold"), sold);
-}
-
 static void check_order(const struct web_response *basket, int line, const char *item, int quantity,
                         const char *state) {
     struct web_response order;
@@ -85,8 +79,8 @@ static void a_basket(void) {
     check_order(&first, 0, "b", 1, "confirmed");
     check_order(&first, 1, "a", 2, "confirmed");
     check_order(&first, 2, "b", 3, "confirmed");
-    check_left("a", 8, 0, 2);
-    check_left("b", 6, 0, 4);
+    shop_check_left(port, "a", 8, 0, 2);
+    shop_check_left(port, "b", 6, 0, 4);
     CHECK_INT(shop_basket(port, "ann", "b:1 a:2 b:3", "k", &again), 201);
     CHECK_STR(again.body, first.body);
     CHECK_STR(web_header(&again, "Idempotent-Replayed"), "true");
@@ -94,14 +88,14 @@ static void a_basket(void) {
     CHECK_STR(web_header(&again, "Location"), web_header(&first, "Location"));
     CHECK_INT(shop_basket_step(port, id, NULL, &found), 200);
     CHECK_STR(found.body, first.body);
-    check_left("a", 8, 0, 2);
-    check_left("b", 6, 0, 4);
+    shop_check_left(port, "a", 8, 0, 2);
+    shop_check_left(port, "b", 6, 0, 4);
     /* A key is its user's own. */
     CHECK_INT(shop_basket(port, "bob", "a:1 b:1", "k", &found), 201);
     CHECK(!web_header(&found, "Idempotent-Replayed") && strcmp(shop_text(&found, "basket"), id) != 0);
     shop_basket(port, "ann", "b:1 a:2 b:3", "k", &again);
     CHECK_STR(again.body, first.body);
-    check_left("a", 7, 0, 3);
+    shop_check_left(port, "a", 7, 0, 3);
     close_whole();
 }
 
@@ -131,8 +125,8 @@ static void refusals(void) {
         CHECK_HAS(response.body, harness_format("\"%s\":%s", rows[i].member, rows[i].term));
     }
     /* Nothing was taken, and the key may win. */
-    check_left("a", 10, 0, 0);
-    check_left("b", 10, 0, 0);
+    shop_check_left(port, "a", 10, 0, 0);
+    shop_check_left(port, "b", 10, 0, 0);
     CHECK_INT(shop_basket(port, "ann", "a:10 b:4", "refused", NULL), 201);
     shop_basket(port, "ann", "a:10 b:3", "refused", &response);
     CHECK_PROBLEM(&response, 422, "key-reused");
@@ -171,7 +165,7 @@ static void nonsense(void) {
         if (rows[i].field)
             CHECK_STR(shop_text(&response, "field"), rows[i].field);
     }
-    check_left("a", 10, 0, 0);
+    shop_check_left(port, "a", 10, 0, 0);
     close_shop();
 }
 
@@ -190,7 +184,7 @@ static void strategies(void) {
     }
     CHECK_INT(shop_basket(port, "ann", lines, "k", NULL), 201);
     for (int i = 0; i < 6; i++) {
-        check_left(names[i], 2, 0, 4);
+        shop_check_left(port, names[i], 2, 0, 4);
         CHECK_INT(shop_buy(port, names[i], "ann", 1, "more", NULL), 409);
         CHECK_INT(shop_buy(port, names[i], "bob", 2, "k", NULL), 201);
     }
@@ -211,7 +205,7 @@ static void naive(void) {
     CHECK_INT(shop_basket(port, "ann", "a:2", "k", &again), 201);
     CHECK_STR(web_header(&again, "Idempotent-Replayed"), "true");
     CHECK(!web_header(&again, "Location") && !web_header(&again, "Order-State"));
-    check_left("a", 8, 0, 2);
+    shop_check_left(port, "a", 8, 0, 2);
     close_shop();
 }
 
@@ -224,8 +218,8 @@ static const char *hold(struct web_response *response) {
     CHECK_STR(shop_text(response, "orders.0.expires_at"), shop_text(response, "expires_at"));
     check_order(response, 0, "a", 2, "held");
     check_order(response, 1, "held", 3, "held");
-    check_left("a", 8, 2, 0);
-    check_left("held", 7, 3, 0);
+    shop_check_left(port, "a", 8, 2, 0);
+    shop_check_left(port, "held", 7, 3, 0);
     CHECK_INT(shop_audit(port, "held", "pending"), 3);
     return shop_text(response, "basket");
 }
@@ -236,9 +230,9 @@ static void check_settled(const char *id, const struct web_response *first, cons
     CHECK_STR(shop_text(&response, "state"), state);
     check_order(&response, 0, "a", 2, state);
     check_order(&response, 1, "held", 3, state);
-    check_left("a", 10 - 2 * sold, 0, 2 * sold);
-    check_left("held", 10 - 3 * sold, 0, 3 * sold);
-    check_left("b", 10 - sold, 0, sold);
+    shop_check_left(port, "a", 10 - 2 * sold, 0, 2 * sold);
+    shop_check_left(port, "held", 10 - 3 * sold, 0, 3 * sold);
+    shop_check_left(port, "b", 10 - sold, 0, sold);
     CHECK_INT(shop_audit(port, "held", "pending"), 0);
     CHECK_INT(shop_basket(port, "ann", "a:2 held:3 b:1", "k", &response), 201);
     CHECK_STR(response.body, first->body);
@@ -345,8 +339,8 @@ static void transfers(void) {
     CHECK_INT(shop_number(&first, "quantity"), 4);
     CHECK_INT(strlen(shop_text(&first, "transfer")), 22);
     CHECK(!web_header(&first, "Idempotent-Replayed") && !web_header(&first, "Location"));
-    check_left("a", 6, 0, 0);
-    check_left("b", 14, 0, 0);
+    shop_check_left(port, "a", 6, 0, 0);
+    shop_check_left(port, "b", 14, 0, 0);
     CHECK_INT(shop_audit(port, "a", "stock"), 6);
     CHECK_INT(shop_audit(port, "b", "stock"), 14);
     CHECK_INT(shop_transfer(port, "a", "b", 4, "k", &response), 200);
@@ -369,7 +363,7 @@ static void transfers(void) {
     /* One key, three places. */
     CHECK_INT(shop_basket(port, "ann", "a:1", "k", NULL), 201);
     CHECK_INT(shop_buy(port, "a", "ann", 1, "k", NULL), 201);
-    check_left("a", 4, 0, 2);
+    shop_check_left(port, "a", 4, 0, 2);
     CHECK_INT(shop_metric(port, "seckill_transfers_total{outcome=\"sold\"}"), 1);
     CHECK_INT(shop_metric(port, "seckill_baskets_total{outcome=\"sold\"}"), 1);
     close_shop();
@@ -383,7 +377,7 @@ static void across_slots(void) {
     CHECK_PROBLEM(&response, 409, "cross-slot");
     shop_basket(port, "ann", "a:1 b:2", "k", &response);
     CHECK_PROBLEM(&response, 409, "cross-slot");
-    check_left("a", 10, 0, 0);
+    shop_check_left(port, "a", 10, 0, 0);
     close_shop();
 }
 
