@@ -206,8 +206,7 @@ static void more_than_connections(void) {
     struct redis_server redis;
     struct seckilld service;
     redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--connections", "8", "--workers", "1", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--connections", "8", "--workers", "1", NULL);
     shop_put(service.port, "x", "\"stock\":1000");
     for (int i = 0; i < FLOOD; i++) {
         CHECK(web_open(&conns[i], service.port));

@@ -34,9 +34,8 @@ static void crowd_of_baskets(void) {
     const char *lock = harness_format("%s%s", shop_lock_start(way->scheme), way->options);
     services[1].port = 0;
     for (int i = 0; i < way->services; i++) {
-        seckilld_start(&services[i], redis.port, "--lock", lock, "--lock-ttl", "60000", "--basket",
-                       way->basket, NULL);
-        seckilld_wait_ready(&services[i], 200);
+        seckilld_start_ready(&services[i], redis.port, "--lock", lock, "--lock-ttl", "60000", "--basket",
+                             way->basket, NULL);
     }
     goods_put(&goods, services[0].port);
     struct crowd_plan plan = {.ports = {services[0].port, services[1].port},
@@ -76,9 +75,8 @@ static struct crowd *begin_beside(const char *item, struct web_conn *waiting) {
     redis_start(&redis, "--appendfsync", "no", NULL);
     redis_start(&locks, "--appendfsync", "no", NULL);
     struct proxy *proxy = proxy_start(redis.port);
-    seckilld_start(&services[0], proxy_port(proxy), "--workers", "1", "--lock",
-                   harness_format("redis://127.0.0.1:%d", locks.port), "--lock-ttl", "20000", NULL);
-    seckilld_wait_ready(&services[0], 200);
+    seckilld_start_ready(&services[0], proxy_port(proxy), "--workers", "1", "--lock",
+                         harness_format("redis://127.0.0.1:%d", locks.port), "--lock-ttl", "20000", NULL);
     shop_put(services[0].port, "a", "\"stock\":1");
     shop_put(services[0].port, "b", "\"stock\":1");
     shop_put(services[0].port, "x", "\"stock\":1000000");

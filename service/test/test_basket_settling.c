@@ -52,8 +52,7 @@ static void without_the_lock_store(void) {
     struct web_response response;
     redis_start(&redis, "--appendfsync", "no", NULL);
     redis_start(&locks, NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&locks), "--basket", way, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--lock", lock_url(&locks), "--basket", way, NULL);
     put_items(service.port, 3600);
     shop_put(service.port, "short", "\"stock\":10,\"hold_seconds\":1");
     const char *first = hold(service.port, "a:1 held:1", "k1", &response);
@@ -129,8 +128,7 @@ static void counts_from_its_arrival(void) {
     struct web_response basket, order;
     const char *ids[BASKETS];
     redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start(&service, redis.port, "--store-timeout", "30000", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--store-timeout", "30000", NULL);
     put_items(service.port, 3);
     for (int i = 0; i < BASKETS; i++)
         ids[i] = hold(service.port, "a:1 held:1", harness_format("k%d", i), &basket);

@@ -187,8 +187,7 @@ static void switched(void) {
     redis_start(&redis, "--appendfsync", "no", NULL);
     const char *urls[] = {shop_lock_start("etcd"), shop_lock_start("redis")};
     for (int i = 0; i < 2; i++) {
-        seckilld_start(&services[i], redis.port, "--lock", urls[0], "--teaching", NULL);
-        seckilld_wait_ready(&services[i], 200);
+        seckilld_start_ready(&services[i], redis.port, "--lock", urls[0], "--teaching", NULL);
         struct wanted wanted = {i, 1};
         CHECK(harness_wait(is_in_force, &wanted, PATIENCE_MS)); /* otherwise one may miss the first switch */
     }

@@ -23,10 +23,10 @@ static const char *empty_store(void) {
 
 static void open_with_hold(const char *hold_seconds) {
     redis_start(&locks, NULL);
-    seckilld_start(&service, 0, "--redis", empty_store(), "--basket", way, "--lock",
-                   harness_format("redis://127.0.0.1:%d", locks.port), NULL);
+    seckilld_start_ready(&service, 0, "--redis", empty_store(), "--basket", way, "--lock",
+                         harness_format("redis://127.0.0.1:%d", locks.port), NULL);
     port = service.port;
-    seckilld_wait_ready(&service, 200);
+
     shop_put(port, "a", "\"stock\":10");
     shop_put(port, "b", "\"stock\":10,\"per_user_limit\":4");
     shop_put(port, "c", "\"stock\":10,\"strategy\":\"lua\"");
@@ -173,9 +173,9 @@ static void nonsense(void) {
 static void strategies(void) {
     static const char *const names[] = {"batch", "lua", "decr", "optimistic", "naive", "locked"};
     char lines[256] = "";
-    seckilld_start(&service, 0, "--redis", empty_store(), "--teaching", "--basket", way, NULL);
+    seckilld_start_ready(&service, 0, "--redis", empty_store(), "--teaching", "--basket", way, NULL);
     port = service.port;
-    seckilld_wait_ready(&service, 200);
+
     for (int i = 0; i < 6; i++) {
         shop_put(port, names[i],
                  harness_format("\"stock\":6,\"strategy\":\"%s\",\"per_user_limit\":4", names[i]));
@@ -194,9 +194,9 @@ static void strategies(void) {
 /* A basket that is not in the journal cannot be read, confirmed or cancelled. */
 static void naive(void) {
     struct web_response first, again, found;
-    seckilld_start(&service, 0, "--redis", empty_store(), "--teaching", "--basket", "naive", NULL);
+    seckilld_start_ready(&service, 0, "--redis", empty_store(), "--teaching", "--basket", "naive", NULL);
     port = service.port;
-    seckilld_wait_ready(&service, 200);
+
     shop_put(port, "a", "\"stock\":10");
     CHECK_INT(shop_basket(port, "ann", "a:2", "k", &first), 201);
     CHECK(!web_header(&first, "Location"));

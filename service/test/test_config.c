@@ -320,8 +320,7 @@ static void the_stores_password(void) {
     const char *urls[] = {harness_format("redis://:hunter2%%40%%2F%%3a@127.0.0.1:%d", redis.port),
                           harness_format("redis://seller:s%%25cret@127.0.0.1:%d/3", redis.port)};
     for (int i = 0; i < 2; i++) {
-        seckilld_start(&service, 1, "--redis", urls[i], NULL);
-        seckilld_wait_ready(&service, 200);
+        seckilld_start_ready(&service, 1, "--redis", urls[i], NULL);
         keeps_secret(&service, "hunter2");
         keeps_secret(&service, "cret");
         keeps_secret(&service, "test-token");

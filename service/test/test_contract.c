@@ -123,8 +123,8 @@ static void put_nonsense(void) {
 static void the_services_strategy(void) {
     struct seckilld service;
     struct web_response response;
-    seckilld_start(&service, 0, "--redis", shop_store_url(&shop.store), "--strategy", "optimistic", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, 0, "--redis", shop_store_url(&shop.store), "--strategy", "optimistic",
+                         NULL);
     shop_put(service.port, "as-started", "\"stock\":1");
     CHECK_INT(shop_get(shop.port, "/v1/items/as-started", &response), 200);
     CHECK_STR(shop_text(&response, "strategy"), "optimistic");

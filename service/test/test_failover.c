@@ -114,8 +114,7 @@ static void a_shortage(void) {
     struct seckilld other;
     struct web_response response;
     open_setup(&setup, "\"stock\":10");
-    seckilld_start(&other, setup.replica.port, NULL);
-    seckilld_wait_ready(&other, 200);
+    seckilld_start_ready(&other, setup.replica.port, NULL);
     CHECK_INT(shop_buy(setup.port, "phone", "ann", 8, "a", &response), 201);
     const char *lost = shop_text(&response, "order");
     CHECK_INT(shop_buy(other.port, "phone", "bob", 5, "b", NULL), 201);
@@ -148,9 +147,8 @@ static void two_replicas(void) {
     struct redis_sentinel sentinel;
     struct seckilld service;
     redis_sentinel_start_with(&sentinel, 2);
-    seckilld_start(&service, 0, "--redis", redis_sentinel_url(&sentinel), "--replicas", "1",
-                   "--store-timeout", "500", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, 0, "--redis", redis_sentinel_url(&sentinel), "--replicas", "1",
+                         "--store-timeout", "500", NULL);
     shop_put(service.port, "phone", "\"stock\":1000000");
     struct crowd_plan plan = {.ports = {service.port},
                               .item = "phone",

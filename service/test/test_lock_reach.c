@@ -27,8 +27,7 @@ static int count(const char *piece) {
 
 static void open_service(const char *lock, const char *basket, const char *teaching) {
     redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock, "--basket", basket, teaching, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--lock", lock, "--basket", basket, teaching, NULL);
     shop_put(service.port, "a", "\"stock\":100");
     shop_put(service.port, "b", "\"stock\":100");
 }
@@ -234,8 +233,7 @@ static void master_gone(void) {
     CHECK(harness_wait(has_tried_another, &cluster.server[1], PATIENCE_MS));
     check_partly(&service, "k2");
     wait_told("true");
-    seckilld_start(&second, redis.port, "--lock", url, "--basket", "locked", NULL);
-    seckilld_wait_ready(&second, 200);
+    seckilld_start_ready(&second, redis.port, "--lock", url, "--basket", "locked", NULL);
     CHECK_INT(seckilld_stop(&service), 0);
     service = second;
     wait_told("true");

@@ -23,9 +23,8 @@ static void open_stores(void) {
 }
 
 static void open_service(int i, const char *lock, const char *ttl, const char *work_delay) {
-    seckilld_start(&services[i], redis.port, "--teaching", "--lock", lock, "--lock-ttl", ttl, "--work-delay",
-                   work_delay, "--drain", "500", "--workers", "2", NULL);
-    seckilld_wait_ready(&services[i], 200);
+    seckilld_start_ready(&services[i], redis.port, "--teaching", "--lock", lock, "--lock-ttl", ttl,
+                         "--work-delay", work_delay, "--drain", "500", "--workers", "2", NULL);
 }
 
 static void put_on_sale(int i) {

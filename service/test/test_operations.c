@@ -207,8 +207,7 @@ static void what_the_store_promises(void) {
     struct redis_server redis;
     struct seckilld service;
     redis_start(&redis, "--rename-command", "CONFIG", "", NULL);
-    seckilld_start(&service, redis.port, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, NULL);
     check_ready(service.port, "yes", "unknown");
     shop_put(service.port, "i", "\"stock\":1");
 }
@@ -233,8 +232,7 @@ static void many_ask(void) {
     struct redis_server redis;
     struct seckilld service;
     redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, "--workers", "1", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--workers", "1", NULL);
     CHECK(harness_wait(all_have_asked, &redis, 5000));
     for (int i = 0; i < CLIENTS; i++)
         CHECK(web_open(&conns[i], service.port));
@@ -288,8 +286,7 @@ static void the_log_tells_of_the_store(void) {
         harness_format("error the store redis://127.0.0.1:%d/0 is not there: Connection refused", nowhere));
     CHECK(!strstr(proc_output(&service.proc), "hunter2"));
     redis_start(&redis, NULL);
-    seckilld_start(&service, redis.port, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, NULL);
     redis_kill(&redis);
     check_logs(&service, harness_format("error the store redis://127.0.0.1:%d/0 is gone: ", redis.port));
     CHECK_HAS(proc_output(&service.proc),
@@ -355,8 +352,7 @@ static const char *check_family(const char *at) {
 static void metrics(void) {
     struct seckilld service;
     struct web_response response;
-    seckilld_start(&service, shop.redis.port, "--workers", "3", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, shop.redis.port, "--workers", "3", NULL);
     shop_put(service.port, "m", "\"stock\":3,\"per_user_limit\":2");
     double refused = shop_metric(service.port, "seckill_http_responses_total{class=\"5xx\"}");
     double answers = shop_metric(service.port, "seckill_http_responses_total{class=\"2xx\"}");
@@ -398,8 +394,7 @@ static void a_refusal_is_timed_until_its_answer(void) {
     enum { DELAY_MS = 200 };
     struct seckilld service;
     struct proxy *proxy = proxy_start(shop.redis.port);
-    seckilld_start(&service, proxy_port(proxy), "--workers", "1", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, proxy_port(proxy), "--workers", "1", NULL);
     shop_put(service.port, "timed", "\"stock\":3,\"per_user_limit\":1");
     CHECK_INT(shop_buy(service.port, "timed", "u", 1, "k", NULL), 201);
     proxy_set(proxy, PROXY_DELAY, DELAY_MS, NULL);

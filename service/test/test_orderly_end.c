@@ -10,8 +10,8 @@ static struct pair pair;
 static struct seckilld service;
 
 static void start(struct seckilld *at_pair, const char *drain_ms) {
-    seckilld_start(at_pair, proxy_port(pair.front), "--store-timeout", "500", "--drain", drain_ms, NULL);
-    seckilld_wait_ready(at_pair, 200);
+    seckilld_start_ready(at_pair, proxy_port(pair.front), "--store-timeout", "500", "--drain", drain_ms,
+                         NULL);
 }
 
 /* The items are of an instance that has ended, so all that the service acknowledges is what a test asks for.

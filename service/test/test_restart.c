@@ -178,9 +178,8 @@ static void the_bound_with_work_in_flight(void) {
         struct redis_server redis;
         struct seckilld service;
         redis_start(&redis, NULL);
-        seckilld_start(&service, redis.port, "--teaching", "--work-delay", "30000", "--drain", "300",
-                       "--lock-ttl", "60000", NULL);
-        seckilld_wait_ready(&service, 200);
+        seckilld_start_ready(&service, redis.port, "--teaching", "--work-delay", "30000", "--drain", "300",
+                             "--lock-ttl", "60000", NULL);
         shop_put(service.port, "x", harness_format("\"stock\":1000,\"strategy\":\"%s\"", strategies[k]));
         for (int i = 0; i < MANY; i++) {
             const char *request = shop_purchase_raw("x", "u", 1, harness_format("k%d", i));

@@ -92,8 +92,7 @@ static void goes_by_the_store(void) {
     struct web_response held, order, brief;
     redis_clock()->ahead_ms = 3600000;
     redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start(&service, redis.port, "--basket", way, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--basket", way, NULL);
     shop_put(service.port, "later", harness_format("\"stock\":9,\"starts_at\":\"%s\"", in(1800000)));
     shop_put(service.port, "now", harness_format("\"stock\":9,\"starts_at\":\"%s\"", in(-1800000)));
     shop_put(service.port, "over", harness_format("\"stock\":9,\"ends_at\":\"%s\"", in(-1800000)));

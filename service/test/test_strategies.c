@@ -18,9 +18,8 @@ static void open_sale(int count, const char *strategy, const char *lock, const c
     redis_start(&redis, "--appendfsync", "no", NULL);
     services[1].port = 0;
     for (int i = 0; i < count; i++) {
-        seckilld_start(&services[i], redis.port, "--teaching", "--lock", lock, "--work-delay", work_delay,
-                       "--fencing", fencing, NULL);
-        seckilld_wait_ready(&services[i], 200);
+        seckilld_start_ready(&services[i], redis.port, "--teaching", "--lock", lock, "--work-delay",
+                             work_delay, "--fencing", fencing, NULL);
     }
     shop_put(services[0].port, "x", harness_format("\"stock\":%d,\"strategy\":\"%s\"", STOCK, strategy));
 }
@@ -149,8 +148,7 @@ static void unsafe_items_without_teaching(void) {
     struct web_response response;
     static const char *const unsafe[] = {"naive", "locked"};
     open_sale(1, "batch", "none:", "0", "on");
-    seckilld_start(&careful, redis.port, NULL);
-    seckilld_wait_ready(&careful, 200);
+    seckilld_start_ready(&careful, redis.port, NULL);
     for (int i = 0; i < 2; i++) {
         const char *terms = harness_format("\"stock\":1,\"strategy\":\"%s\"", unsafe[i]);
         shop_admin(careful.port, "PUT", "/v1/items/new", harness_format("{%s}", terms), &response);
@@ -168,9 +166,8 @@ static void unsafe_items_without_teaching(void) {
 /* A service whose callers wait for a lock for as long as `lock_ttl` says. */
 static void open_waiting(const char *lock, const char *lock_ttl, const char *work_delay) {
     redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start(&services[0], redis.port, "--teaching", "--lock", lock, "--lock-ttl", lock_ttl,
-                   "--work-delay", work_delay, NULL);
-    seckilld_wait_ready(&services[0], 200);
+    seckilld_start_ready(&services[0], redis.port, "--teaching", "--lock", lock, "--lock-ttl", lock_ttl,
+                         "--work-delay", work_delay, NULL);
     shop_put(services[0].port, "x", "\"stock\":2000,\"strategy\":\"locked\"");
 }
 

@@ -115,8 +115,8 @@ static void made_twice(void) {
     const char *lock = shop_lock_start("redis");
     pair_start(&pair);
     for (int i = 0; i < 2; i++) {
-        seckilld_start(services[i], proxy_port(pair.front), "--store-timeout", "500", "--lock", lock, NULL);
-        seckilld_wait_ready(services[i], 200);
+        seckilld_start_ready(services[i], proxy_port(pair.front), "--store-timeout", "500", "--lock", lock,
+                             NULL);
     }
     shop_put(late.port, "phone", "\"stock\":10");
     shop_put(late.port, "lamp", "\"stock\":10");
