@@ -8,12 +8,9 @@
 
 #include "inventory/layers.h"
 #include "inventory/lock_epoch.h"
-#include "inventory/purchases/histories.h"
 #include "inventory/purchases/purchase.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/purchases/rest.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 #include "inventory/transactions/transactions_internal.h"
 
 enum { TICK_MS = 50 };
@@ -179,10 +176,28 @@ void inventory_time_read(struct inventory *inventory, inventory_time_fn *fn, voi
 
 /* ---- purchases ---- */
 
+static const struct strategy *const strategies[INVENTORY_STRATEGIES] = {
+    [INVENTORY_BATCH] = &strategy_batch, [INVENTORY_LUA] = &strategy_lua,
+    [INVENTORY_DECR] = &strategy_decr,   [INVENTORY_OPTIMISTIC] = &strategy_optimistic,
+    [INVENTORY_NAIVE] = &strategy_naive, [INVENTORY_LOCKED] = &strategy_locked,
+};
+
+/* Starts the purchase by its item's strategy; ends it with REFUSED if that one needs teaching mode. */
+static void start_purchase(struct inventory_purchase *purchase) {
+    struct item *item = purchase->in;
+    if (inventory_strategy_teaches(item->strategy) && !purchase->purchases->shared->config.teaching) {
+        /* The item may be created anew: the next purchase asks the store. */
+        item->strategy = INVENTORY_BATCH;
+        purchase_finish(purchase, INVENTORY_REFUSED);
+    } else {
+        strategies[item->strategy]->start(purchase);
+    }
+}
+
 void inventory_flush(struct inventory *inventory) {
     struct inventory_purchase *purchase;
     while ((purchase = purchase_queue_take(&inventory->purchases.again)))
-        strategy_start(purchase);
+        start_purchase(purchase);
     batch_flush(&inventory->strategies);
     router_flush(inventory->shared.store);
 }
@@ -203,7 +218,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     } else if (!router_is_up(shared->store, purchase->in->keys.item)) {
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else {
-        strategy_start(purchase);
+        start_purchase(purchase);
     }
 }
 

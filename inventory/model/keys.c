@@ -46,6 +46,11 @@ void move_field_make(char field[FIELD_SIZE], const char *digest) {
     snprintf(field, FIELD_SIZE, MOVE_FIELD "%s", digest);
 }
 
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token) {
+    snprintf(out, FENCING_TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
+             (unsigned long long)token->fence);
+}
+
 void journal_keys_make(struct journal_keys *keys, unsigned part) {
     snprintf(keys->journal, sizeof keys->journal, "seckill:{baskets:%u}:journal", part);
     snprintf(keys->open, sizeof keys->open, "seckill:{baskets:%u}:open", part);

@@ -35,6 +35,10 @@ const char *item_of_key(const char *key);
 #define MOVE_FIELD "+"
 void move_field_make(char field[FIELD_SIZE], const char *digest);
 
+enum { FENCING_TOKEN_SIZE = 42 };
+/* Prints EPOCH:FENCE, each with leading zeros, so that the texts sort as the tokens do. */
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token);
+
 /* A part of the journal of transactions, of KEY_PARTS; see journal.lua. */
 struct journal_keys {
     char journal[32], open[32], epoch[32];

@@ -1,14 +1,47 @@
-#include "inventory/purchases/histories.h"
+/* What was acknowledged, and a failover of the store lost, is put back before this inventory sells there
+ * again.
+ *
+ * Redis replicates asynchronously: a replica can be promoted that has not got the last writes, and nobody is
+ * told. So each connection to a server begins with the question for its history (struct replication). If it
+ * is new to this inventory, the server was promoted, or restarted: all receipts are shown to it
+ * (putback.lua), and what it lacks is put back, the newest state of each order. Then the server rests: it is
+ * sold from once all inventories that lived have shown theirs (rest.h), or when rest_ms() is over.
+ * That is longer than the others need to notice: they lose their connection, or a call is without a reply for
+ * the time-out, or the question for the history is, which each server is asked twice a second. Who has much
+ * to show says so each second, and is waited for, for RESTS_MOST_MS at most. At the end of the rest what did
+ * not fit is shown once more: others may have put back what frees its units, and all wait for that, for
+ * REACH_MS beyond rest_ms() at most. What does not fit then is noted in the item (`shortage`), told
+ * (`on_loss`) and counted.
+ *
+ * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
+ * tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the store's
+ * disk has it, and a receipt is forgotten by its age, but not while the server is away, or does not answer.
+ *
+ * It cannot put back
+ * - what an inventory acknowledged that died too, in its last moments: whoever waited for it in vain, or
+ *   cannot know who lived, counts that (`unkept`),
+ * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
+ *   connected: that is counted (`unkept`) when a new history is met,
+ * - what was forgotten since the server's disk had it, if the server goes on from older data, or none: this
+ *   inventory's last heartbeat is missing there, and that is counted (of a cluster only where they are),
+ * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
+ *   its slots,
+ * - what was moved to a master of a cluster that died before its replica had it, except for the last moments,
+ * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
+ *   is like any other, and it sells at once, while others have yet to notice.
+ *
+ * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
+ * its successor. So a server rests as well, for the whole time, if Sentinels name it and it was away for
+ * longer than a moment: meanwhile they are asked again. If it is sold from after all, its successor is shown
+ * what was acknowledged elsewhere since it was shown the receipts last. (A server of a cluster does not serve
+ * within two seconds of its start.) */
+#include "inventory/purchases/putback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/purchases/purchases.h"
-#include "inventory/purchases/putback.h"
-#include "inventory/purchases/replicas.h"
-#include "inventory/purchases/rest.h"
 #include "inventory/store/shared.h"
 
 /* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.

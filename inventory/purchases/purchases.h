@@ -3,11 +3,8 @@
 #ifndef INVENTORY_PURCHASES_PURCHASES_H
 #define INVENTORY_PURCHASES_PURCHASES_H
 
-#include "inventory/purchases/audit.h"
 #include "inventory/purchases/item_queue.h"
 #include "inventory/store/shared.h"
-
-struct putback;
 
 /* The purchases whose calls leave together, and what of them is in flight: those of one part of the items,
  * which one server has. */
@@ -16,6 +13,20 @@ struct lane {
     int gathered;                         /* purchases that wait */
     int in_flight, in_flight_purchases;   /* flights (see batch.c), and purchases in them */
     int64_t alone_until_ms;               /* a call has one item until then */
+};
+
+struct audit_run;
+struct putback;
+
+/* Audits take turns, one page at a time, on connections of their own. */
+struct audits {
+    STAILQ_HEAD(audit_runs, audit_run) runs;
+    bool running;         /* the first one's page is in flight, or the pause before it runs */
+    int waiting;          /* callers */
+    struct router *store; /* NULL while there is no audit */
+    int64_t asked_ms;     /* when a page was last asked for, or the store was opened */
+    uv_timer_t pause;
+    int64_t pause_ns; /* the pause still to be made */
 };
 
 struct purchases {
@@ -86,5 +97,14 @@ int settle_keys(const struct purchases *purchases, const struct sale_keys *keys,
  * INVENTORY_HOLD_GRACE_MS. */
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms);
 bool expiry_rests(const struct purchases *purchases);
+
+/* ---- audit.c: all orders of an item, read page by page beside the sale ---- */
+
+/* purchases->shared must be set. */
+void audit_init(struct purchases *purchases);
+/* Ends audits that cannot be carried out. */
+void audit_tick(struct purchases *purchases);
+/* Ends all audits. */
+void audit_close(struct purchases *purchases);
 
 #endif

@@ -9,6 +9,7 @@
 #include "inventory/purchases/receipts.h"
 
 struct redis;
+struct server;
 
 /* As many as there are questions in RECEIPTS_COVERED_LONG_MS, and some. */
 enum { HISTORY_COVERS = 128 };
@@ -118,5 +119,46 @@ void putback_tell(struct purchases *purchases, enum receipt_kind kind, const cha
 void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis);
 /* After the last pass, once no other one is waited for: state DONE. */
 void putback_end(struct purchases *purchases, struct history *history);
+
+/* ---- histories.c: when receipts are shown to a server, and when it is sold from again ---- */
+
+/* `prepare` of struct servers_config: a server was reached, and is not up yet. `ctx` is the struct purchases.
+ */
+void histories_prepare(void *ctx, struct server *server);
+/* `lost` of struct servers_config: a master died, and others have its slots. If no server goes on from its
+ * history, what was acknowledged there is lost, and counted (`unkept`). */
+void histories_lost(void *ctx, const struct server *server);
+/* Call it every few milliseconds. */
+void histories_tick(struct purchases *purchases);
+
+/* ---- replicas.c: how far the replicas of each server are ---- */
+
+/* Notes how many replicas the history's server has now. */
+void replicas_note(struct history *history, const struct replication *now);
+/* Asks one server that is up, or was reached. If it is not up, only its history's id and its role are noted.
+ */
+void replicas_ask_one(struct purchases *purchases, struct redis *redis);
+/* Asks all servers that are up, and notes their replies in their histories. */
+void replicas_ask(struct purchases *purchases);
+
+/* ---- rest.c: which inventories live, and which have shown their receipts to a promoted server ---- */
+
+/* Writes this inventory's heartbeat when it is due. Call it when a server is up, and every few milliseconds.
+ */
+void rest_tick(struct purchases *purchases);
+/* Tells that nobody needs to wait for this inventory any more. Call it until it is true: the store was told,
+ * or is gone. */
+bool rest_leave(struct purchases *purchases);
+
+/* How far this inventory is with showing its receipts to a server, which is not up yet. REST_AGAIN: it will
+ * show once more what did not fit, when all other inventories have shown theirs. */
+enum rest_stage { REST_SHOWING, REST_AGAIN, REST_DONE };
+
+/* Tells the stage to all who know the same history of the server. `follows`: this inventory sold in the
+ * history before this one. Then the store notes which inventories live, unless it did so before, and the
+ * server rests until they are done. rest.lua defines the reply; `fn` may be NULL. `server`: NULL if it is up.
+ */
+void rest_tell(struct purchases *purchases, struct server *server, const char *history, bool follows,
+               enum rest_stage stage, redis_reply_fn *fn, void *ctx);
 
 #endif

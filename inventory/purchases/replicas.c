@@ -1,10 +1,9 @@
-#include "inventory/purchases/replicas.h"
+/* How far the replicas of each server are. What all connected replicas have is covered (receipts.h). Where
+ * there are no replicas: whether the server syncs each write to its disk. */
+#include "inventory/purchases/putback.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "inventory/purchases/purchases.h"
-#include "inventory/purchases/putback.h"
 
 enum { CONFIG_EACH = 10 }; /* questions for the history */
 

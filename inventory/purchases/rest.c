@@ -1,9 +1,10 @@
-#include "inventory/purchases/rest.h"
+/* Which inventories live, and which of them have shown their receipts to a promoted server, so that its rest
+ * can end when all have (rest.lua). */
+#include "inventory/purchases/putback.h"
 
 #include <stdio.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/purchases/putback.h"
 #include "rest.lua.h"
 
 static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};

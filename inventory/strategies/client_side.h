@@ -50,4 +50,15 @@ void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: there is none. */
 int64_t client_expires_ms(const struct client_read *read);
 
+/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen ---- */
+
+/* Sends the read. If fenced_decode() says OK, the reply is {word, what item_read() reads, the user's units,
+ * the store's time}. */
+void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Sends the write of read->record. */
+void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
+/* Reads the reply to either call: OK; REPLAYED (fills in read->order); SOLD_OUT (fills in read->available);
+ * LIMIT, STALE, UNKNOWN_ITEM; or as store_status(). */
+enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value);
+
 #endif

@@ -33,9 +33,6 @@ struct strategy {
 extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strategy_optimistic, strategy_naive,
     strategy_locked;
 
-/* Starts the purchase by its item's strategy; ends it with REFUSED if that one needs teaching mode. */
-void strategy_start(struct inventory_purchase *purchase);
-
 /* `batch`: sends what waits, as far as it may leave. */
 void batch_flush(struct strategies *strategies);
 void batch_free_spares(struct strategies *strategies);

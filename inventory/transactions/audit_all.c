@@ -14,11 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 

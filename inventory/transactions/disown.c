@@ -15,8 +15,6 @@
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 enum { DISOWN_AT_ONCE = 16 };
 

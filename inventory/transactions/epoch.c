@@ -12,7 +12,6 @@
 
 #include "epoch.lua.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 

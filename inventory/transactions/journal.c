@@ -1,15 +1,33 @@
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions.h"
+/* The journal of transactions: what was decided. Its parts are spread over a few slots of the store by a
+ * transaction's id, so that no server of a cluster has all of it.
+ *
+ * A transaction goes on by one move of its record at a time (journal.lua). A move compares phase and nonce,
+ * so of two processes that decide about a transaction one is first. A record is PHASE NONCE CREATED_MS
+ * EXPIRES_MS USER ITEM:QUANTITY,...
+ */
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
 #include "journal.lua.h"
+
+const struct phase_row phases[PHASES] = {
+    [PHASE_NONE] = {"none", true, WRITE_NOTHING, PHASE_NONE, INVENTORY_STATE_ABORTED},
+    [PHASE_INTENT] = {"intent", false, WRITE_NOTHING, PHASE_ABORTING, INVENTORY_STATE_ABORTED},
+    /* putback.lua and the failpoints use this word, too. */
+    [PHASE_ABORTING] = {"undoing", false, WRITE_ABORT, PHASE_NONE, INVENTORY_STATE_ABORTED},
+    [PHASE_HELD] = {"held", true, WRITE_NOTHING, PHASE_EXPIRING, INVENTORY_STATE_HELD},
+    [PHASE_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [PHASE_CANCELLING] = {"cancelling", false, WRITE_CANCEL, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [PHASE_EXPIRING] = {"expiring", false, WRITE_EXPIRE, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
+    [PHASE_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [PHASE_CANCELLED] = {"cancelled", true, WRITE_NOTHING, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [PHASE_EXPIRED] = {"expired", true, WRITE_NOTHING, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
+};
 
 static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};
 

@@ -1,11 +1,8 @@
-#include "inventory/transactions/lines.h"
-#include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/model/fencing_token.h"
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"

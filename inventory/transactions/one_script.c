@@ -9,9 +9,6 @@
 #include "basket.lua.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transactions_internal.h"
 
 static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};

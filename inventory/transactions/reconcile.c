@@ -11,12 +11,9 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };

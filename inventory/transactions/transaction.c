@@ -17,7 +17,6 @@
  * So a transaction is settled or finished without a lock. Only the caller that makes one holds locks, so that
  * two baskets do not abort each other. Its writes are refused if their fencing token is older than one that
  * the item has seen, so a holder that was paused past the end of its locks debits nothing. */
-#include "inventory/transactions.h"
 #include "inventory/transactions/transactions_internal.h"
 
 #include <sodium.h>
@@ -26,8 +25,6 @@
 #include <string.h>
 
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 enum {
     OVERTAKEN_MOST = 8,

@@ -8,7 +8,6 @@
 
 #include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
-#include "inventory/strategies/fenced.h"
 #include "inventory/strategies/strategies.h"
 
 /* ---- a purchase ---- */

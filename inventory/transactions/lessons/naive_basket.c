@@ -7,10 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions.h"
-#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transactions_internal.h"
 
 static bool is_fenced(const struct transaction_run *run) {
