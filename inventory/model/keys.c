@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* FNV-1a: the same in all processes. */
-static uint32_t hash_of(const char *name) {
+static uint32_t keys_hash(const char *name) {
     uint32_t hash = 2166136261U;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619U;
@@ -12,11 +12,11 @@ static uint32_t hash_of(const char *name) {
 }
 
 unsigned item_part(const char *item) {
-    return hash_of(item) % ITEM_PARTS;
+    return keys_hash(item) % ITEM_PARTS;
 }
 
 unsigned key_part(const char *name) {
-    return hash_of(name) % KEY_PARTS;
+    return keys_hash(name) % KEY_PARTS;
 }
 
 void sale_keys_make(struct sale_keys *keys, const char *item) {

@@ -90,7 +90,7 @@ static void audit_abandon(struct purchases *purchases) {
 static void audit_on_reply(void *ctx, const struct redis_value *value);
 
 /* Whether this error means that the item must be read from the beginning. */
-static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
+static void audit_note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
     run->moved |= router_note(audits->store, run->redis, error) != ROUTER_STAYS;
 }
 
@@ -104,7 +104,7 @@ static void audit_on_queued(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     struct audits *audits = &purchases->audits;
     if (audits->running && value && redis_value_type(value) == REDIS_ERROR)
-        note_move(audits, STAILQ_FIRST(&audits->runs), value);
+        audit_note_move(audits, STAILQ_FIRST(&audits->runs), value);
 }
 
 /* Reads the counters at one moment. The first page comes with them, so that a small item is read in one step.
@@ -207,7 +207,7 @@ static enum inventory_status audit_read_reply(struct audit_run *run, const struc
     return audit_read_page(run, value) ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
-static enum stage next_stage(const struct audit_run *run) {
+static enum stage audit_next_stage(const struct audit_run *run) {
     if (strcmp(run->cursor, "0") != 0)
         return STAGE_PAGES;
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
@@ -216,7 +216,7 @@ static enum stage next_stage(const struct audit_run *run) {
 /* The pause is three times as long as a full page took, and shorter in proportion for a smaller page. What is
  * too short for a timer adds up. An audit costs a sale CPU: so it takes a quarter of a core of Redis at most,
  * less while a sale makes its pages slow, and ten thousand items with few orders hardly pause. */
-static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
+static uint64_t audit_pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
     audits->pause_ns += 3 * took_ns * (int64_t)run->read / PAGE;
     int64_t pause_ms = audits->pause_ns / 1000000;
     audits->pause_ns %= 1000000;
@@ -225,7 +225,7 @@ static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int
 
 /* Pages are still to come, and then the last counters. So callers that asked for this item meanwhile share
  * the result. */
-static void take_in(struct audits *audits) {
+static void audit_share_run(struct audits *audits) {
     struct audit_run *run = STAILQ_FIRST(&audits->runs), *same = STAILQ_NEXT(run, next);
     while (same && strcmp(same->name, run->name) != 0)
         same = STAILQ_NEXT(same, next);
@@ -247,7 +247,7 @@ static void audit_on_reply(void *ctx, const struct redis_value *value) {
     }
     struct audit_run *run = STAILQ_FIRST(&audits->runs);
     if (redis_value_type(value) == REDIS_ERROR)
-        note_move(audits, run, value);
+        audit_note_move(audits, run, value);
     if (run->moved && ++run->moves <= MOVES_MOST) {
         audit_begin(run);
         uv_timer_start(&audits->pause, audit_on_pause, MOVED_PAUSE_MS, 0);
@@ -259,13 +259,13 @@ static void audit_on_reply(void *ctx, const struct redis_value *value) {
         status = audit_read_reply(run, value);
     if (status == INVENTORY_OK) {
         bool began = run->stage == STAGE_FIRST;
-        run->stage = next_stage(run);
+        run->stage = audit_next_stage(run);
         if (began && run->stage != STAGE_DONE)
-            take_in(audits);
+            audit_share_run(audits);
         if (run->stage == STAGE_DONE && !audit_judge(&run->count))
             status = INVENTORY_UNAVAILABLE;
     }
-    uint64_t pause = pause_ms(audits, run, took_ns);
+    uint64_t pause = audit_pause_ms(audits, run, took_ns);
     STAILQ_REMOVE_HEAD(&audits->runs, next);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
         audit_answer(purchases, run, status);
@@ -305,7 +305,7 @@ static void audit_start(struct purchases *purchases) {
 }
 
 /* An audit that reads its last counters after this call: it tells of a moment that is yet to come. */
-static struct audit_run *find_run(const struct audits *audits, const char *name) {
+static struct audit_run *audit_find_run(const struct audits *audits, const char *name) {
     for (struct audit_run *run = STAILQ_FIRST(&audits->runs); run; run = STAILQ_NEXT(run, next)) {
         if (run->stage != STAGE_FIRST && run->stage != STAGE_LAST && strcmp(run->name, name) == 0)
             return run;
@@ -313,7 +313,7 @@ static struct audit_run *find_run(const struct audits *audits, const char *name)
     return NULL;
 }
 
-static struct audit_run *add_run(struct audits *audits, const char *name) {
+static struct audit_run *audit_add_run(struct audits *audits, const char *name) {
     struct audit_run *run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
@@ -329,8 +329,8 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
     struct audits *audits = &purchases->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;
-    if (waiter && !(run = find_run(audits, name)))
-        run = add_run(audits, name);
+    if (waiter && !(run = audit_find_run(audits, name)))
+        run = audit_add_run(audits, name);
     if (!run) {
         free(waiter);
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -344,7 +344,7 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
 
 /* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
  * soon. */
-static bool is_in_vain(const struct purchases *purchases, const char *key) {
+static bool audit_is_in_vain(const struct purchases *purchases, const char *key) {
     int64_t since_ms = shared_now_ms(purchases->shared) - purchases->audits.asked_ms;
     return since_ms > purchases->shared->config.call_timeout_ms ||
            (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, key));
@@ -361,7 +361,8 @@ void audit_tick(struct purchases *purchases) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!router_is_up(audits->store, first->keys.item) && is_in_vain(purchases, first->keys.item)))
+    if (!first ||
+        (!router_is_up(audits->store, first->keys.item) && audit_is_in_vain(purchases, first->keys.item)))
         audit_abandon(purchases);
     else
         audit_start(purchases);

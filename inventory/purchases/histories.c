@@ -5,12 +5,12 @@
  * told. So each connection to a server begins with the question for its history (struct replication). If it
  * is new to this inventory, the server was promoted, or restarted: all receipts are shown to it
  * (putback.lua), and what it lacks is put back, the newest state of each order. Then the server rests: it is
- * sold from once all inventories that lived have shown theirs (rest.h), or when rest_ms() is over.
+ * sold from once all inventories that lived have shown theirs (rest.h), or when histories_rest_ms() is over.
  * That is longer than the others need to notice: they lose their connection, or a call is without a reply for
  * the time-out, or the question for the history is, which each server is asked twice a second. Who has much
  * to show says so each second, and is waited for, for RESTS_MOST_MS at most. At the end of the rest what did
  * not fit is shown once more: others may have put back what frees its units, and all wait for that, for
- * REACH_MS beyond rest_ms() at most. What does not fit then is noted in the item (`shortage`), told
+ * REACH_MS beyond histories_rest_ms() at most. What does not fit then is noted in the item (`shortage`), told
  * (`on_loss`) and counted.
  *
  * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
@@ -63,14 +63,14 @@ enum {
 
 /* ---- histories ---- */
 
-static const struct history *find_number(const struct putback *putback, unsigned number) {
+static const struct history *histories_find_number(const struct putback *putback, unsigned number) {
     int i = 0;
     while (i < putback->history_count && putback->histories[i]->number != number)
         i++;
     return i < putback->history_count ? putback->histories[i] : NULL;
 }
 
-static void end_history(struct putback *putback, int i) {
+static void histories_end(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
     putback->running -= history->state == HISTORY_RESTS;
     receipts_end_history(&putback->receipts, history->number);
@@ -81,7 +81,7 @@ static void end_history(struct putback *putback, int i) {
 
 /* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
  * none. */
-static int oldest(const struct purchases *purchases, bool free_only) {
+static int histories_oldest(const struct purchases *purchases, bool free_only) {
     const struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
@@ -94,29 +94,29 @@ static int oldest(const struct purchases *purchases, bool free_only) {
 
 /* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
  * only where there are as many servers. False: there is no room. */
-static bool make_room(struct purchases *purchases) {
+static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
         return true;
-    int i = oldest(purchases, true);
+    int i = histories_oldest(purchases, true);
     if (i == putback->history_count)
-        i = oldest(purchases, false);
+        i = histories_oldest(purchases, false);
     if (i == putback->history_count)
         return false;
-    end_history(putback, i);
+    histories_end(putback, i);
     return true;
 }
 
 /* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
  * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
  * master becomes its replica. */
-static int expected_replicas(const struct purchases *purchases, const struct server *server) {
-    const struct history *was = find_number(purchases->putback, server->history);
+static int histories_expected_replicas(const struct purchases *purchases, const struct server *server) {
+    const struct history *was = histories_find_number(purchases->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
     return promoted ? purchases->shared->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
 }
 
-static int64_t offset_of(const struct history *history, uint64_t seq) {
+static int64_t histories_offset(const struct history *history, uint64_t seq) {
     int64_t offset = INT64_MAX;
     for (unsigned i = 0; i < HISTORY_COVERS && i < history->cover_count; i++) {
         if (history->covers[i].seq >= seq && history->covers[i].offset < offset)
@@ -125,45 +125,45 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
     return offset;
 }
 
-static bool is_up(const struct purchases *purchases, const struct history *history) {
+static bool histories_is_up(const struct purchases *purchases, const struct history *history) {
     const struct redis *redis = router_of_history(purchases->shared->store, history->number);
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
 /* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
  * it goes on from; NULL: nobody knows what it had. In a cluster the masters that are up have theirs. */
-static bool may_lack(struct purchases *purchases, const struct history *history, const struct history *before,
-                     const struct replication *told) {
+static bool histories_may_lack(struct purchases *purchases, const struct history *history,
+                               const struct history *before, const struct replication *told) {
     bool cluster = purchases->shared->url.kind == REDIS_URL_CLUSTER;
     uint64_t dropped = receipts_dropped(&purchases->putback->receipts, history->number);
     if (!dropped)
         return false;
     if (!before)
-        return !cluster || !is_up(purchases, history);
+        return !cluster || !histories_is_up(purchases, history);
     if (history == before)
-        return offset_of(history, dropped) >= told->parted;
+        return histories_offset(history, dropped) >= told->parted;
     return history->number > before->number && !cluster;
 }
 
 /* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
  * not connected then. Or it had no part in a failover before this one. */
-static bool lacks_dropped(struct purchases *purchases, const struct replication *told) {
+static bool histories_lack_dropped(struct purchases *purchases, const struct replication *told) {
     struct putback *putback = purchases->putback;
     const struct history *before = putback_history(putback, told->before);
     for (int i = 0; told->before[0] && i < putback->history_count; i++) {
-        if (may_lack(purchases, putback->histories[i], before, told))
+        if (histories_may_lack(purchases, putback->histories[i], before, told))
             return true;
     }
     return false;
 }
 
 /* Whether more was lost than was kept. */
-static bool lacks_forgotten(struct purchases *purchases) {
+static bool histories_lack_forgotten(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !is_up(purchases, history))
+        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !histories_is_up(purchases, history))
             lacks |= receipts_take_forgotten(&putback->receipts, history->number);
     }
     return lacks;
@@ -171,14 +171,14 @@ static bool lacks_forgotten(struct purchases *purchases) {
 
 /* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
  * False: it sold in none of these. */
-static bool note_followed(struct purchases *purchases, const struct server *server) {
+static bool histories_note_followed(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const char *id = redis_history(server->redis)->before;
     bool known = putback_history(putback, id), any = false;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
-                           (*id && !known && !is_up(purchases, history));
+                           (*id && !known && !histories_is_up(purchases, history));
         history->is_followed |= is_followed;
         any |= is_followed && (history->sold || history->follows);
     }
@@ -186,15 +186,15 @@ static bool note_followed(struct purchases *purchases, const struct server *serv
 }
 
 /* NULL when out of memory. */
-static struct history *enter(struct purchases *purchases, const struct server *server) {
+static struct history *histories_enter(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const struct replication *told = redis_history(server->redis);
-    int expected = expected_replicas(purchases, server);
-    bool lacks = lacks_dropped(purchases, told);
-    struct history *history = make_room(purchases) ? calloc(1, sizeof *history) : NULL;
+    int expected = histories_expected_replicas(purchases, server);
+    bool lacks = histories_lack_dropped(purchases, told);
+    struct history *history = histories_make_room(purchases) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
-    history->follows = note_followed(purchases, server);
+    history->follows = histories_note_followed(purchases, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
     /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
@@ -206,14 +206,14 @@ static struct history *enter(struct purchases *purchases, const struct server *s
         purchases->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
-    lacks |= history->suspect && lacks_forgotten(purchases);
+    lacks |= history->suspect && histories_lack_forgotten(purchases);
     if (lacks)
         metric_add(&purchases->shared->metrics->unkept, 1);
     return history;
 }
 
 /* Whether the server is where this inventory sold last: then Sentinels may be replacing it. */
-static bool is_back(const struct purchases *purchases, const struct server *server) {
+static bool histories_is_back(const struct purchases *purchases, const struct server *server) {
     const struct redis_target *now = redis_address_now(server->redis), *last = &purchases->putback->sold_at;
     return purchases->shared->url.kind == REDIS_URL_SENTINEL &&
            (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
@@ -221,8 +221,8 @@ static bool is_back(const struct purchases *purchases, const struct server *serv
 
 /* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
  * after its successor was promoted, and it may be back. */
-static bool is_suspect(const struct purchases *purchases, const struct history *history,
-                       const struct server *server) {
+static bool histories_is_suspect(const struct purchases *purchases, const struct history *history,
+                                 const struct server *server) {
     unsigned sold_in = purchases->putback->sold_in;
     if (purchases->shared->url.kind == REDIS_URL_CLUSTER)
         return false;
@@ -232,11 +232,12 @@ static bool is_suspect(const struct purchases *purchases, const struct history *
 }
 
 /* The connection is a new one. */
-static void note_reached(struct purchases *purchases, struct history *history, const struct server *server) {
+static void histories_note_reached(struct purchases *purchases, struct history *history,
+                                   const struct server *server) {
     history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
-    if (is_back(purchases, server))
+    if (histories_is_back(purchases, server))
         history->may_end_early = false;
-    if (!is_suspect(purchases, history, server))
+    if (!histories_is_suspect(purchases, history, server))
         return;
     history->suspect = true;
     history->last = false;
@@ -249,7 +250,7 @@ static void note_reached(struct purchases *purchases, struct history *history, c
 }
 
 /* Who shows a long list is waited for while he does, if it does not take too long. */
-static void on_asked(void *ctx, const struct redis_value *value) {
+static void histories_on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     bool good = value && redis_value_count(value) == 3 && !history->is_late;
     history->asking = history->is_late = false;
@@ -263,7 +264,7 @@ static void on_asked(void *ctx, const struct redis_value *value) {
 }
 
 /* Its id may be another one by now, and who comes later knows that one. */
-static void refresh(struct purchases *purchases, struct history *history, struct server *server) {
+static void histories_refresh(struct purchases *purchases, struct history *history, struct server *server) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms < history->refreshed_ms + REFRESH_MS)
         return;
@@ -272,24 +273,28 @@ static void refresh(struct purchases *purchases, struct history *history, struct
 }
 
 /* `server`: NULL if it is up. */
-static void tell(struct purchases *purchases, struct history *history, struct server *server,
-                 enum rest_stage stage) {
+static void histories_tell(struct purchases *purchases, struct history *history, struct server *server,
+                           enum rest_stage stage) {
     if (history->asking)
         return;
     history->asking = true;
     history->asked_ms = shared_now_ms(purchases->shared);
-    rest_tell(purchases, server, history->id, history->follows, stage, on_asked, history);
+    rest_tell(purchases, server, history->id, history->follows, stage, histories_on_asked, history);
 }
 
-static void ask_the_others(struct purchases *purchases, struct history *history, struct server *server) {
+static void histories_ask_others(struct purchases *purchases, struct history *history,
+                                 struct server *server) {
     bool shows = history->state != HISTORY_RESTS;
     int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
     if (shared_now_ms(purchases->shared) >= again_ms)
-        tell(purchases, history, server, shows ? REST_SHOWING : history->is_short ? REST_AGAIN : REST_DONE);
+        histories_tell(purchases, history, server,
+                       shows               ? REST_SHOWING
+                       : history->is_short ? REST_AGAIN
+                                           : REST_DONE);
 }
 
 /* Something was acknowledged elsewhere since its last pass. */
-static bool has_missed(struct purchases *purchases, const struct history *history) {
+static bool histories_has_missed(struct purchases *purchases, const struct history *history) {
     const struct receipt *receipt = TAILQ_FIRST(&purchases->putback->receipts.list);
     while (receipt && receipt->history == history->number)
         receipt = TAILQ_NEXT(receipt, next);
@@ -297,25 +302,27 @@ static bool has_missed(struct purchases *purchases, const struct history *histor
            purchases->shared->url.kind != REDIS_URL_CLUSTER;
 }
 
-static int64_t rest_ms(const struct purchases *purchases) {
+static int64_t histories_rest_ms(const struct purchases *purchases) {
     return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
 /* Those that will show something again, and are waited for. Who will do so itself does it first. */
-static bool lacks_others(const struct history *history) {
+static bool histories_lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
 
-static bool is_over(const struct purchases *purchases, const struct history *history) {
+static bool histories_is_over(const struct purchases *purchases, const struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     int64_t since_ms = history->rests_ms > history->reached_ms ? history->rests_ms : history->reached_ms;
-    if (lacks_others(history) || (history->last && history->again < 0))
-        return now_ms >= since_ms + rest_ms(purchases) + REACH_MS && now_ms >= history->ended_ms + REACH_MS;
-    return now_ms >= since_ms + rest_ms(purchases) || (history->may_end_early && history->silent == 0);
+    if (histories_lacks_others(history) || (history->last && history->again < 0))
+        return now_ms >= since_ms + histories_rest_ms(purchases) + REACH_MS &&
+               now_ms >= history->ended_ms + REACH_MS;
+    return now_ms >= since_ms + histories_rest_ms(purchases) ||
+           (history->may_end_early && history->silent == 0);
 }
 
 /* Once for a failover: the next heartbeat need not tell it again. */
-static void count_unkept(struct purchases *purchases) {
+static void histories_count_unkept(struct purchases *purchases) {
     metric_add(&purchases->shared->metrics->unkept, 1);
     purchases->beaten_ms = 0;
 }
@@ -323,7 +330,7 @@ static void count_unkept(struct purchases *purchases) {
 /* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. A
  * master that went on from a snapshot looks like one that was promoted, but has less than its replicas had.
  */
-static bool is_copied(struct purchases *purchases, const struct server *server) {
+static bool histories_is_copied(struct purchases *purchases, const struct server *server) {
     const struct replication *told = redis_history(server->redis);
     const struct history *was = putback_history(purchases->putback, told->before);
     return purchases->shared->config.replicas > 0 && was &&
@@ -332,30 +339,32 @@ static bool is_copied(struct purchases *purchases, const struct server *server) 
 
 /* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
  * unless the disk had it. The same if nobody knows who lived. */
-static bool lacks_silent(const struct history *history) {
+static bool histories_lacks_silent(const struct history *history) {
     return history->silent < 0 || (history->silent > 0 && !history->synced);
 }
 
 /* One that leaves has no heartbeat. A store that refuses writes cannot be asked yet: it is later. */
-static void note_silent(struct purchases *purchases, struct history *history, const struct server *server) {
+static void histories_note_silent(struct purchases *purchases, struct history *history,
+                                  const struct server *server) {
     bool leaves = purchases->beat_ms == INT64_MAX, first = !history->last;
     history->synced = receipts_is_synced(&purchases->putback->receipts, server->history);
-    if (!history->follows || is_copied(purchases, server) || (leaves && history->silent < 0))
+    if (!history->follows || histories_is_copied(purchases, server) || (leaves && history->silent < 0))
         return;
     if (first && history->again < 0) {
         history->unsure = true;
         history->answered_ms = 0;
-    } else if ((first && lacks_silent(history)) || (!history->synced && lacks_others(history))) {
-        count_unkept(purchases);
+    } else if ((first && histories_lacks_silent(history)) ||
+               (!history->synced && histories_lacks_others(history))) {
+        histories_count_unkept(purchases);
     }
 }
 
 /* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
  * wait for it. */
-static void admit(struct purchases *purchases, struct history *history, struct server *server) {
+static void histories_admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
-        tell(purchases, history, server, REST_DONE);
+        histories_tell(purchases, history, server, REST_DONE);
     }
     history->sold = true;
     purchases->putback->sold_in = server->history = history->number;
@@ -366,25 +375,25 @@ static void admit(struct purchases *purchases, struct history *history, struct s
 void histories_prepare(void *ctx, struct server *server) {
     struct purchases *purchases = ctx;
     struct history *history = putback_history(purchases->putback, redis_history(server->redis)->id);
-    if (!history && !(history = enter(purchases, server)))
+    if (!history && !(history = histories_enter(purchases, server)))
         return; /* it is asked again */
     if (history->reached_ms != redis_reached_ms(server->redis))
-        note_reached(purchases, history, server);
+        histories_note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
-    refresh(purchases, history, server);
+    histories_refresh(purchases, history, server);
     if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS || history->failed)
-        ask_the_others(purchases, history, server);
-    bool rested = history->state == HISTORY_RESTS && is_over(purchases, history);
+        histories_ask_others(purchases, history, server);
+    bool rested = history->state == HISTORY_RESTS && histories_is_over(purchases, history);
     if (rested)
-        note_silent(purchases, history, server);
+        histories_note_silent(purchases, history, server);
     if (rested && history->last)
         putback_end(purchases, history);
     if ((rested && history->state == HISTORY_RESTS) ||
         (history->state == HISTORY_NEW && shared_now_ms(purchases->shared) >= history->again_ms) ||
-        (history->state == HISTORY_DONE && has_missed(purchases, history)))
+        (history->state == HISTORY_DONE && histories_has_missed(purchases, history)))
         putback_begin_pass(purchases, history, server->redis);
     if (history->state == HISTORY_DONE)
-        admit(purchases, history, server);
+        histories_admit(purchases, history, server);
     else if (!history->failed)
         redis_note_error(server->redis,
                          "the server was promoted, or is back: what it lacks of the acknowledged "
@@ -393,7 +402,7 @@ void histories_prepare(void *ctx, struct server *server) {
 
 void histories_lost(void *ctx, const struct server *server) {
     struct purchases *purchases = ctx;
-    const struct history *history = find_number(purchases->putback, server->history);
+    const struct history *history = histories_find_number(purchases->putback, server->history);
     if (history && !history->is_followed)
         metric_add(&purchases->shared->metrics->unkept, 1);
 }
@@ -402,38 +411,38 @@ void histories_lost(void *ctx, const struct server *server) {
 
 /* Those that live tell by themselves that they have shown what they have, for which they get the time of a
  * rest. */
-static void judge_unsure(struct purchases *purchases, struct history *history) {
+static void histories_judge_unsure(struct purchases *purchases, struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
-    bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(purchases);
+    bool late = history->answered_ms && now_ms - history->answered_ms >= histories_rest_ms(purchases);
     history->untold &= history->again < 0;
     if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
-        if (history->unsure && lacks_silent(history))
-            count_unkept(purchases);
+        if (history->unsure && histories_lacks_silent(history))
+            histories_count_unkept(purchases);
         history->unsure = false;
     } else if (now_ms >= history->asked_ms + SHOWING_MS) {
-        tell(purchases, history, NULL, REST_DONE);
+        histories_tell(purchases, history, NULL, REST_DONE);
     }
 }
 
-static void ask_later(struct purchases *purchases) {
+static void histories_ask_later(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         history->unsure &= !history->is_followed; /* the next one is asked about */
         history->untold &= !history->is_followed;
         if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            judge_unsure(purchases, history);
+            histories_judge_unsure(purchases, history);
     }
 }
 
-static void give_up(struct purchases *purchases) {
+static void histories_give_up(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
-        if (history->state != HISTORY_RESTS || since_ms < rest_ms(purchases) + RESTS_MOST_MS)
+        if (history->state != HISTORY_RESTS || since_ms < histories_rest_ms(purchases) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;
         putback->running--;
@@ -442,7 +451,7 @@ static void give_up(struct purchases *purchases) {
 
 /* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
  * server must have answered a moment ago. */
-static void forget_old(struct purchases *purchases) {
+static void histories_forget_old(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
@@ -456,10 +465,10 @@ static void forget_old(struct purchases *purchases) {
 
 void histories_tick(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    give_up(purchases);
-    ask_later(purchases);
+    histories_give_up(purchases);
+    histories_ask_later(purchases);
     if (putback->running == 0)
-        forget_old(purchases);
+        histories_forget_old(purchases);
     if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = shared_now_ms(purchases->shared);
         replicas_ask(purchases);

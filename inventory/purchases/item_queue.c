@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct item **bucket_of(struct items *items, const char *name) {
+static struct item **items_bucket(struct items *items, const char *name) {
     uint64_t hash;
     crypto_shorthash((unsigned char *)&hash, (const unsigned char *)name, strlen(name), items->hash_key);
     return &items->buckets[hash % ITEM_BUCKETS];
@@ -27,7 +27,7 @@ void items_free(struct items *items) {
 }
 
 struct item *items_take(struct items *items, const char *name) {
-    struct item **bucket = bucket_of(items, name);
+    struct item **bucket = items_bucket(items, name);
     for (struct item *item = *bucket; item; item = item->chain) {
         if (strcmp(item->name, name) == 0) {
             item->users++;
@@ -53,7 +53,7 @@ void items_drop(struct items *items, struct item *item) {
         return;
     if (!item->unknown && items->count <= ITEMS_KEPT)
         return;
-    for (struct item **at = bucket_of(items, item->name); *at; at = &(*at)->chain) {
+    for (struct item **at = items_bucket(items, item->name); *at; at = &(*at)->chain) {
         if (*at == item) {
             *at = item->chain;
             break;

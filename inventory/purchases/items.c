@@ -22,7 +22,7 @@ struct request {
     char terms[ITEM_TERMS_SIZE];
 };
 
-static struct request *request_make(struct purchases *purchases, const char *item, void *ctx) {
+static struct request *items_request_new(struct purchases *purchases, const char *item, void *ctx) {
     struct request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
@@ -44,8 +44,8 @@ struct item_reader {
     void *ctx;
 };
 
-static void answer_readers(struct item *item, enum inventory_status status,
-                           const struct inventory_item *told) {
+static void items_answer_readers(struct item *item, enum inventory_status status,
+                                 const struct inventory_item *told) {
     struct item_reader *readers = item->asking;
     item->asking = NULL;
     item->unknown = status != INVENTORY_OK;
@@ -60,7 +60,7 @@ static void answer_readers(struct item *item, enum inventory_status status,
 
 static void items_on_read(void *ctx, const struct redis_value *value);
 
-static void ask_for_readers(struct purchases *purchases, struct item *item) {
+static void items_ask_for_readers(struct purchases *purchases, struct item *item) {
     item->asking = item->late;
     item->late = NULL;
     const char *argv[ITEM_ARGC];
@@ -76,9 +76,9 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
-    answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
+    items_answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
     if (item->late && !item->asking) /* a callback may have */
-        ask_for_readers(purchases, item);
+        items_ask_for_readers(purchases, item);
     items_drop(&purchases->items, item);
 }
 
@@ -95,7 +95,7 @@ void purchases_get_item(struct purchases *purchases, const char *name, inventory
     *read = (struct item_reader){.next = item->late, .purchases = purchases, .fn = fn, .ctx = ctx};
     item->late = read;
     if (!item->asking)
-        ask_for_readers(purchases, item);
+        items_ask_for_readers(purchases, item);
 }
 
 /* ---- create ---- */
@@ -119,7 +119,7 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
     }
-    struct request *request = request_make(purchases, item->item, ctx);
+    struct request *request = items_request_new(purchases, item->item, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
@@ -137,7 +137,7 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
 
 /* ---- restock ---- */
 
-static void keep_restock(const struct request *request, const struct inventory_restock *restock) {
+static void items_keep_restock(const struct request *request, const struct inventory_restock *restock) {
     char record[96];
     snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
              (long long)restock->available);
@@ -154,7 +154,7 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
-        keep_restock(&request, &restock);
+        items_keep_restock(&request, &restock);
     } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
         status = INVENTORY_TOO_MANY;
         restock.room = redis_value_integer(redis_value_at(value, 1), 0);
@@ -168,7 +168,7 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
 
 void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
-    struct request *request = request_make(purchases, name, ctx);
+    struct request *request = items_request_new(purchases, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;

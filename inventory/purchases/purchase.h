@@ -4,9 +4,6 @@
 
 #include "inventory/purchases/purchases.h"
 
-/* The clock of an instance may differ by so much from that of the store, by which orders are dated. */
-enum { CLOCKS_APART_MS = 50 };
-
 struct lane *lane_of(struct purchases *purchases, const struct item *item);
 /* Puts the item in line: inventory_flush() sends what waits for it. */
 void lane_add(struct lane *lane, struct item *item);

@@ -135,7 +135,6 @@ bool receipts_skip(struct receipts *receipts, unsigned number);
 /* See struct receipts_history. */
 uint64_t receipts_dropped(struct receipts *receipts, unsigned number);
 
-bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt);
 /* How many are not covered, or still to be done something about. Reads all of them. */
 int receipts_open(struct receipts *receipts);
 /* Whether some of the history were forgotten that are not covered; then says so no more. 0: of histories that

@@ -20,7 +20,7 @@ static const char *const names[] = {"waited", "again", "showing", "early"};
 enum { NAMES = sizeof names / sizeof *names };
 
 /* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
-static void on_beat(void *ctx, const struct redis_value *value) {
+static void rest_on_beat(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     if (!value || redis_value_count(value) != 2)
         return;
@@ -35,11 +35,11 @@ void rest_tick(struct purchases *purchases) {
         return;
     purchases->beat_ms = now_ms + BEAT_MS;
     const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", purchases->id, QUIET_MS};
-    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat,
+    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, rest_on_beat,
                purchases);
 }
 
-static void on_left(void *ctx, const struct redis_value *value) {
+static void rest_on_left(void *ctx, const struct redis_value *value) {
     (void)value;
     ((struct purchases *)ctx)->left = true;
 }
@@ -48,7 +48,7 @@ bool rest_leave(struct purchases *purchases) {
     if (purchases->beat_ms != INT64_MAX) {
         purchases->beat_ms = INT64_MAX;
         const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", purchases->id};
-        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left,
+        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, rest_on_left,
                    purchases);
     }
     return purchases->left;

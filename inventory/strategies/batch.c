@@ -416,7 +416,7 @@ static bool batch_send_flight(struct strategies *strategies, struct lane *lane) 
     if (sale)
         batch_send_sale(sale);
     flight_count_down(flight);
-    return batch != NULL;
+    return batch;
 }
 
 void batch_flush(struct strategies *strategies) {

@@ -26,7 +26,7 @@ struct disowning {
 };
 
 /* NULL: it is gone. */
-static struct receipt *receipt_of(struct disowning *disowning) {
+static struct receipt *disown_receipt(struct disowning *disowning) {
     char part[12], field[JOURNAL_FIELD_SIZE];
     snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
     journal_field(field, &disowning->transaction);
@@ -34,10 +34,10 @@ static struct receipt *receipt_of(struct disowning *disowning) {
                              field, disowning->seq);
 }
 
-static void on_disowned(struct inventory_transaction *transaction, enum inventory_status status) {
+static void disown_on_done(struct inventory_transaction *transaction, enum inventory_status status) {
     struct disowning *disowning = CONTAINER_OF(transaction, struct disowning, transaction);
     struct receipts *receipts = &disowning->transactions->purchases->putback->receipts;
-    struct receipt *receipt = receipt_of(disowning);
+    struct receipt *receipt = disown_receipt(disowning);
     if (receipt && status != INVENTORY_OK)
         receipts_mark(receipts, receipt, true); /* again */
     else if (receipt)
@@ -45,13 +45,13 @@ static void on_disowned(struct inventory_transaction *transaction, enum inventor
     free(disowning);
 }
 
-static struct disowning *disowning_of(const struct transaction_run *run) {
+static struct disowning *disown_of_run(const struct transaction_run *run) {
     return CONTAINER_OF(run->transaction, struct disowning, transaction);
 }
 
 /* Nobody was told of an attempt that was not decided. */
-static void tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
-    struct receipt *receipt = receipt_of(disowning_of(run));
+static void disown_tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
+    struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (!receipt || receipt->told || phases[run->transaction->phase].is == INVENTORY_STATE_ABORTED)
         return;
     receipt->told = true;
@@ -59,39 +59,39 @@ static void tell(const struct transaction_run *run, enum inventory_loss_outcome 
                  receipt_field(receipt), outcome);
 }
 
-static void on_disowned_lines(struct transaction_run *run) {
+static void disown_on_lines(struct transaction_run *run) {
     if (run->status == INVENTORY_SOLD_OUT) {
-        tell(run, INVENTORY_LOSS_TWICE);
+        disown_tell(run, INVENTORY_LOSS_TWICE);
         transaction_finish(run, INVENTORY_OK);
     } else if (run->status == INVENTORY_OK && run->write == WRITE_DISOWN &&
                run->transaction->kind == INVENTORY_TRANSFER) {
-        lines_write(run, WRITE_ABORT, on_disowned_lines);
+        lines_write(run, WRITE_ABORT, disown_on_lines);
     } else {
         if (run->status == INVENTORY_OK)
-            tell(run, INVENTORY_LOSS_DIFFERS);
+            disown_tell(run, INVENTORY_LOSS_DIFFERS);
         transaction_finish(run, run->status);
     }
 }
 
-static void on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
+static void disown_on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct transaction_run *run = ctx;
     bool back = outcome && *outcome == INVENTORY_LOSS_BACK;
     if (back)
-        tell(run, INVENTORY_LOSS_BACK);
+        disown_tell(run, INVENTORY_LOSS_BACK);
     transaction_finish(run, back ? INVENTORY_OK : INVENTORY_PENDING);
 }
 
 /* The journal has none. */
-static void put_back(struct transaction_run *run) {
-    const struct receipt *receipt = receipt_of(disowning_of(run));
+static void disown_put_back(struct transaction_run *run) {
+    const struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (receipt)
         putback_decide(run->transactions->purchases, RECEIPT_JOURNAL, receipt_place(receipt),
-                       receipt_field(receipt), receipt_record(receipt), on_back, run);
+                       receipt_field(receipt), receipt_record(receipt), disown_on_back, run);
     else
         transaction_finish(run, INVENTORY_OK);
 }
 
-static void on_journal(void *ctx, const struct redis_value *value) {
+static void disown_on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     const struct inventory_transaction *own = run->transaction;
     struct inventory_transaction found = *own;
@@ -99,27 +99,27 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     if (status != INVENTORY_OK) {
         transaction_finish(run, status);
     } else if (redis_value_type(value) != REDIS_STRING) {
-        put_back(run);
+        disown_put_back(run);
     } else if (!journal_read(&found, redis_value_text(value)) || strcmp(found.nonce, own->nonce) != 0) {
         if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* it is not decided */
             transaction_finish(run, INVENTORY_PENDING);
             return;
         }
-        lines_write(run, WRITE_DISOWN, on_disowned_lines);
+        lines_write(run, WRITE_DISOWN, disown_on_lines);
     } else {
         /* It is this one, perhaps with another decision. */
         if (own->phase != PHASE_HELD && phases[found.phase].is != phases[own->phase].is)
-            tell(run, INVENTORY_LOSS_DIFFERS);
+            disown_tell(run, INVENTORY_LOSS_DIFFERS);
         transaction_finish(run, INVENTORY_OK);
     }
 }
 
-static void by_disowning(struct transaction_run *run) {
-    stpcpy(run->transaction->nonce, disowning_of(run)->nonce);
-    journal_ask(run->transactions, run->transaction, on_journal, run);
+static void disown_run(struct transaction_run *run) {
+    stpcpy(run->transaction->nonce, disown_of_run(run)->nonce);
+    journal_ask(run->transactions, run->transaction, disown_on_journal, run);
 }
 
-static void disown(struct transactions *transactions, struct receipt *receipt) {
+static void disown_begin(struct transactions *transactions, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
     const char *record = strchr(receipt_record(receipt), ' '); /* behind the time; see putback_keep() */
     if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
@@ -129,9 +129,9 @@ static void disown(struct transactions *transactions, struct receipt *receipt) {
     disowning->transactions = transactions;
     disowning->seq = receipt->seq;
     stpcpy(disowning->nonce, disowning->transaction.nonce);
-    disowning->transaction.done = on_disowned;
+    disowning->transaction.done = disown_on_done;
     receipt->busy = true;
-    transaction_begin(transactions, &disowning->transaction, by_disowning, INVENTORY_READ);
+    transaction_begin(transactions, &disowning->transaction, disown_run, INVENTORY_READ);
 }
 
 void disown_tick(struct transactions *transactions) {
@@ -139,9 +139,9 @@ void disown_tick(struct transactions *transactions) {
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int n = 0; receipt && receipts->todo > 0 && n < DISOWN_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_JOURNAL)
+        if (!receipt->todo || receipt->busy)
             continue;
-        disown(transactions, receipt);
+        disown_begin(transactions, receipt);
         n++;
     }
 }

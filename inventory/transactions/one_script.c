@@ -22,23 +22,23 @@ enum {
 };
 
 /* The store did not carry out this call, and no earlier call of this run unless its reply was lost. */
-static void refused(struct transaction_run *run, enum inventory_status status) {
+static void one_script_refuse(struct transaction_run *run, enum inventory_status status) {
     if (run->deadline_ms == 0)
         transaction_finish(run, status);
     else
         transaction_lost(run);
 }
 
-static void on_error(struct transaction_run *run, const char *text) {
+static void one_script_on_error(struct transaction_run *run, const char *text) {
     if (strncmp(text, "CROSSSLOT", 9) == 0)
         transaction_finish(run, INVENTORY_CROSS_SLOT);
     else
-        refused(run, INVENTORY_UNAVAILABLE);
+        one_script_refuse(run, INVENTORY_UNAVAILABLE);
 }
 
 /* The reply is {word, line, available}. If the reply to an earlier call was lost, that call may still be
  * carried out. */
-static void on_refusal(struct transaction_run *run, const struct redis_value *value) {
+static void one_script_on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
     if (!word || !terms_refusal(word, &status)) {
@@ -54,7 +54,7 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
 }
 
 /* The orders of a basket that was just made. One that is not settled is another run's. */
-static void keep(struct transaction_run *run, const char *record) {
+static void one_script_keep(struct transaction_run *run, const char *record) {
     struct transactions *transactions = run->transactions;
     struct inventory_transaction made = *run->transaction;
     if (!journal_read(&made, record) || !phases[made.phase].at_rest)
@@ -64,7 +64,7 @@ static void keep(struct transaction_run *run, const char *record) {
         lines_keep(transactions, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
 }
 
-static void on_reply(void *ctx, const struct redis_value *value) {
+static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     enum inventory_status status = store_status(run->transactions->shared, value);
     if (status == INVENTORY_UNKNOWN) {
@@ -73,16 +73,17 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     }
     failpoint_write(run->transactions->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
-        on_error(run, redis_value_text(value));
+        one_script_on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
-        keep(run, redis_value_text(value));
+        one_script_keep(run, redis_value_text(value));
         transaction_resume(run, value);
     } else {
-        on_refusal(run, value);
+        one_script_on_refusal(run, value);
     }
 }
 
-static int add_keys(struct transaction_run *run, const struct journal_keys *journal, const char **argv) {
+static int one_script_add_keys(struct transaction_run *run, const struct journal_keys *journal,
+                               const char **argv) {
     int keys = 0;
     argv[keys++] = journal->journal;
     argv[keys++] = journal->open;
@@ -93,7 +94,7 @@ static int add_keys(struct transaction_run *run, const struct journal_keys *jour
     return keys;
 }
 
-static void send_basket(struct transaction_run *run) {
+static void one_script_send(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
@@ -101,7 +102,7 @@ static void send_basket(struct transaction_run *run) {
     const char *argv[ARGV_MAX];
     struct journal_keys journal;
     journal_keys_make(&journal, key_part(transaction->id));
-    int keys = add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
+    int keys = one_script_add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
     journal_field(field, transaction);
     journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
@@ -123,17 +124,17 @@ static void send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, on_reply, run);
+    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
 }
 
-static void at_once(struct transaction_run *run) {
+static void one_script_begin(struct transaction_run *run) {
     if (!run->mine)
         transaction_begin_attempt(run);
     failpoint_write(run->transactions->shared, "before", "basket", -1);
     run->begun = true;
-    send_basket(run);
+    one_script_send(run);
 }
 
 void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, at_once, INVENTORY_READ);
+    transaction_begin(transactions, transaction, one_script_begin, INVENTORY_READ);
 }
