@@ -6,7 +6,7 @@
 
 #include "base/decimal.h"
 
-/* The letter of each enum inventory_state, and last that of a held order of a basket. */
+/* The letter of each enum inventory_state; the last letter is of a held order of a basket. */
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
 
@@ -92,7 +92,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     at += user_length + 1;
     if (!record_read_number(&at, &read.created_ms) || !record_read_rest(at, &read))
         return false;
-    /* Only a confirmed order, or a line of a basket, can do without a time at which its hold expires. */
+    /* Only a confirmed order, or a line of a basket, may lack the time at which its hold expires. */
     if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
         return false;
     bool by_basket = read.pending || read.state == INVENTORY_STATE_ABORTED;

@@ -17,18 +17,19 @@ struct part {
     bool answered, faulty;
 };
 
-/* Who asks does not wait for one server that hangs, as long as another one sells. It is there until the timer
- * is closed, and the replies that come too late have come. */
+/* The caller does not wait for a server that hangs, as long as another one sells. The request lives until its
+ * timer is closed and all late replies have come. */
 struct request {
     struct shared *shared;
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
     uv_timer_t timer;
-    int ticks;   /* of the timer; by the last one what came meanwhile was read, also after a pause */
-    bool closed; /* the timer is */
-    int pending; /* servers that have not answered, and 1 until all are asked */
-    int good;    /* servers that have, and sell */
-    char fault[REASON_SIZE]; /* the first of a server: what it has is not sold */
+    int ticks; /* of the timer; before the last one all that came was read, also after a pause of the process
+                */
+    bool closed;             /* the timer is */
+    int pending;             /* servers that have not answered, and 1 until all are asked */
+    int good;                /* servers that have answered, and sell */
+    char fault[REASON_SIZE]; /* the first fault of a server: what that server has is not sold */
     struct inventory_health health;
     int part_count;
     struct part parts[]; /* as router_servers() counts them */
@@ -42,13 +43,13 @@ static void health_print_address(char out[sizeof(((struct part *)0)->address)],
         snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
 }
 
-/* What one server says; where several differ, it is "mixed". */
+/* Notes what one server says; where several differ, the text is "mixed". */
 static void health_note(char *out, size_t out_size, const char *value) {
     bool first = strcmp(out, "unknown") == 0 || strcmp(out, value) == 0;
     snprintf(out, out_size, "%s", first ? value : "mixed");
 }
 
-/* Whatever the other servers say. */
+/* The store is not ready, whatever the other servers say. */
 static void health_refuse(struct inventory_health *health, const char *reason) {
     if (!health->reason[0])
         snprintf(health->reason, sizeof health->reason, "%s", reason);
@@ -155,7 +156,7 @@ static void health_judge(struct part *part, const char *info) {
         health_note_fault_of(part, "is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
         health_note_fault_of(part, "cannot write its append-only file");
-    /* It is told where writes need some. How many is not. */
+    /* INFO has this number where writes need good replicas. How many they need it does not tell. */
     if (info_find(info, "min_slaves_good_slaves", text, sizeof text) && strcmp(text, "0") == 0)
         health_note_fault_of(part, "has no good replica, and min-replicas-to-write needs one");
     health_judge_memory(part, info);
@@ -175,7 +176,7 @@ static void health_on_info(void *ctx, const struct redis_value *value) {
 
 /* ---- the answer ---- */
 
-/* One that sells no more is not up, but it was there, and has told how many it has. */
+/* A master with too few replicas is not up. But it was reached, and has told how many replicas it has. */
 static void health_judge_lost(struct request *request) {
     const struct router *store = request->shared->store;
     char address[sizeof(((struct part *)0)->address)];
@@ -204,7 +205,7 @@ static void health_on_timer_closed(uv_handle_t *timer) {
     health_free_if_done(request);
 }
 
-/* What one master has is sold, whatever is wrong with the others. */
+/* The store is ready if one master sells, whatever is wrong with the others. */
 static void health_answer(struct request *request) {
     struct inventory_health *health = &request->health;
     for (int i = 0; i < request->part_count; i++) {
@@ -237,7 +238,7 @@ static void health_on_tick(uv_timer_t *timer) {
     health_answer_if_due(request);
 }
 
-/* One reply to each server's two calls is there, or none can come. */
+/* A server has answered both calls, or cannot answer any more. */
 static void health_count_down(struct request *request) {
     request->pending--;
     health_answer_if_due(request);
