@@ -45,7 +45,7 @@ static void audit_count_user(struct audit_count *count, const char *user, int64_
         audit->over_limit++;
 }
 
-/* Whether it is one of the item's own fields, see stock.lua. */
+/* Whether it is a field of the item itself, see stock.lua. */
 static bool audit_is_item_field(const char *field) {
     static const char *const fields[] = {"terms",     "available", "held",    "sold",
                                          "restocked", "returned",  "shortage"};
@@ -112,15 +112,15 @@ static void audit_judge_exact(struct audit_count *count) {
 
 /* ---- the item sold meanwhile ----
  *
- * Each order is read in a state that it had between the two moments; an order that was made in between may be
- * missing. Three numbers only grow: units sold, since a confirmed order stays confirmed; units returned,
- * likewise; and held + sold + returned, which is all that was ever debited. So what the orders say of each
- * must lie between its values at the two moments. */
+ * Each order is read in a state that it had between the two moments; an order made in between may be missing.
+ * Three numbers only grow: units sold, since a confirmed order stays confirmed; units returned, likewise; and
+ * held + sold + returned, which is all that was ever debited. So the sums over the orders must lie between
+ * the counters at the two moments. */
 
 struct change {
-    int64_t created; /* fields */
+    int64_t created; /* new fields */
     int64_t taken, sold, returned;
-    /* Debited, but in no other counter yet: only with strategies that write step by step. */
+    /* Units debited, but in no other counter yet: only with strategies that write step by step. */
     int64_t nowhere;
 };
 
@@ -170,8 +170,8 @@ static void audit_judge_changing(struct audit_count *count, const struct change 
     const struct audit_moment *first = &count->first, *last = &count->last;
     int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
     audit->off_by = larger(change->taken, change->sold + change->returned) + change->nowhere;
-    /* An order that was read as sold is still sold; of those read as held, no more than the returned ones are
-     * not. */
+    /* Orders read as sold are still sold. Of those read as held, all but the returned units still are held or
+     * sold. */
     audit->oversold = larger(sold + larger(held - change->returned, 0) - audit_stock(&last->item), 0);
     audit->conserved = audit_counters_agree(&first->item) && audit_counters_agree(&last->item) &&
                        within(sold, first->item.sold, last->item.sold + change->nowhere) &&
@@ -181,8 +181,8 @@ static void audit_judge_changing(struct audit_count *count, const struct change 
 }
 
 /* No order changed if there are as many fields, units sold and units held as before: without a new order and
- * without a confirm, units held can only become fewer. Then all is of the last moment, when `available` may
- * include one more restock. */
+ * without a confirm, units held can only become fewer. Then all counts are of the last moment; only
+ * `available` may include one more restock. */
 bool audit_judge(struct audit_count *count) {
     struct inventory_audit *audit = &count->audit;
     const struct audit_moment *first = &count->first, *last = &count->last;

@@ -1,40 +1,43 @@
-/* What was acknowledged, and a failover of the store lost, is put back before this inventory sells there
+/* Histories: a server that may lack what was acknowledged gets it back before this inventory sells there
  * again.
  *
- * Redis replicates asynchronously: a replica can be promoted that has not got the last writes, and nobody is
- * told. So each connection to a server begins with the question for its history (struct replication). If it
- * is new to this inventory, the server was promoted, or restarted: all receipts are shown to it
- * (putback.lua), and what it lacks is put back, the newest state of each order. Then the server rests: it is
- * sold from once all inventories that lived have shown theirs (rest.h), or when histories_rest_ms() is over.
- * That is longer than the others need to notice: they lose their connection, or a call is without a reply for
- * the time-out, or the question for the history is, which each server is asked twice a second. Who has much
- * to show says so each second, and is waited for, for RESTS_MOST_MS at most. At the end of the rest what did
- * not fit is shown once more: others may have put back what frees its units, and all wait for that, for
- * REACH_MS beyond histories_rest_ms() at most. What does not fit then is noted in the item (`shortage`), told
- * (`on_loss`) and counted.
+ * Redis replicates asynchronously: a replica can be promoted that does not have the last writes, and nobody
+ * is told. So each connection to a server begins with the question for its history (struct replication). If
+ * the history is new to this inventory, the server was promoted or restarted. Then all receipts are shown to
+ * it (putback.lua), and what it lacks is put back, the newest state of each order.
  *
- * The same question tells how far replicas are, so that receipts are forgotten when replicas have what they
- * tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the store's
- * disk has it, and a receipt is forgotten by its age, but not while the server is away, or does not answer.
+ * Then the server rests. It sells once all inventories that lived have shown their receipts (rest.c), or when
+ * histories_rest_ms() is over. That is longer than the others need to notice: they lose their connection, or
+ * a call runs into the time-out, or the question for the history does, which each server is asked twice a
+ * second. An inventory with much to show says so each second; the others wait for it, for RESTS_MOST_MS at
+ * most. At the end of the rest, what did not fit is shown once more, since others may have put back what
+ * frees its units. All wait for that, for REACH_MS beyond histories_rest_ms() at most. What does not fit then
+ * is noted in the item (`shortage`), reported (`on_loss`) and counted.
+ *
+ * The same question tells how far the replicas are, so that receipts are forgotten once replicas have what
+ * they tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the
+ * store's disk has it. Then a receipt is forgotten by its age, but not while the server is away or does not
+ * answer.
  *
  * It cannot put back
- * - what an inventory acknowledged that died too, in its last moments: whoever waited for it in vain, or
- *   cannot know who lived, counts that (`unkept`),
- * - what had to be forgotten, or was since other replicas had it, while the one that is promoted was not
- *   connected: that is counted (`unkept`) when a new history is met,
- * - what was forgotten since the server's disk had it, if the server goes on from older data, or none: this
- *   inventory's last heartbeat is missing there, and that is counted (of a cluster only where they are),
- * - what was acknowledged at a master of a cluster that died without a successor: counted, too, if others got
- *   its slots,
- * - what was moved to a master of a cluster that died before its replica had it, except for the last moments,
- * - what does not fit any more since an inventory was there that is new: to it a master that was restarted
- *   is like any other, and it sells at once, while others have yet to notice.
+ * - what another inventory acknowledged in its last moments, if that inventory died too. Whoever waited for
+ *   it in vain, or cannot know who lived, counts that (`unkept`);
+ * - what had to be forgotten, or was forgotten because other replicas had it while the promoted one was not
+ *   connected. That is counted (`unkept`) when a new history is met;
+ * - what was forgotten because the server's disk had it, if the server goes on from older data, or from none.
+ *   This inventory's last heartbeat is missing there, and that is counted (in a cluster only on the server
+ *   that has the heartbeats);
+ * - what was acknowledged at a master of a cluster that died without a successor. That is counted, too, if
+ *   other masters got its slots;
+ * - what was moved to a master of a cluster that died before its replica had it, except for the last moments;
+ * - what does not fit any more because a new inventory sold first. To a new inventory a restarted master is
+ *   like any other, and it sells at once, while the others have yet to notice.
  *
- * A master can come back while Sentinels are replacing it, and what was sold from it then would be missing in
- * its successor. So a server rests as well, for the whole time, if Sentinels name it and it was away for
- * longer than a moment: meanwhile they are asked again. If it is sold from after all, its successor is shown
- * what was acknowledged elsewhere since it was shown the receipts last. (A server of a cluster does not serve
- * within two seconds of its start.) */
+ * A master can come back while Sentinels are replacing it, and its successor would lack what it sells then.
+ * So a server that Sentinels name also rests, for the whole time, if it was away for longer than a moment;
+ * meanwhile the Sentinels are asked again. If it sells after all, its successor is shown what was
+ * acknowledged elsewhere since the successor was last shown the receipts. (A server of a cluster does not
+ * serve within two seconds of its start.) */
 #include "inventory/purchases/putback.h"
 
 #include <stdio.h>
@@ -44,12 +47,12 @@
 #include "base/redis/async/router.h"
 #include "inventory/store/shared.h"
 
-/* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
+/* OUTAGE_MS is shorter than any failover, and longer than it takes to make a lost connection anew.
  *
  * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
  * the first place, to pass over Sentinels that are gone too, and to connect.
  *
- * HEARD_MS are four questions: a server that has answered none of them for so long may be gone. */
+ * HEARD_MS is the time of four questions: a server that answers none of them may be gone. */
 enum {
     REACH_MS = 2000,
     AGAIN_MS = 100,
@@ -58,7 +61,7 @@ enum {
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
     REFRESH_MS = 250,
-    RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
+    RESTS_MOST_MS = 60000 /* beyond the rest: then the server was replaced before it had rested */
 };
 
 /* ---- histories ---- */
@@ -79,8 +82,8 @@ static void histories_end(struct putback *putback, int i) {
     free(history);
 }
 
-/* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
- * none. */
+/* The index of the oldest history that nobody waits for; `free_only`: and that no server has. history_count:
+ * there is none. */
 static int histories_oldest(const struct purchases *purchases, bool free_only) {
     const struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
@@ -92,8 +95,8 @@ static int histories_oldest(const struct purchases *purchases, bool free_only) {
     return putback->history_count;
 }
 
-/* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
- * only where there are as many servers. False: there is no room. */
+/* Makes room for one more history. What is sold in a history that ended is never covered, so a history that a
+ * server has is ended only if no other is left. False: there is no room. */
 static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
@@ -107,9 +110,9 @@ static bool histories_make_room(struct purchases *purchases) {
     return true;
 }
 
-/* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
- * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
- * master becomes its replica. */
+/* A restarted master has its replicas again in a while. Until they have their copy, each of them can be
+ * promoted with what it had before. A promoted server was a replica itself; in a cluster the old master
+ * becomes its replica. */
 static int histories_expected_replicas(const struct purchases *purchases, const struct server *server) {
     const struct history *was = histories_find_number(purchases->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
@@ -130,8 +133,9 @@ static bool histories_is_up(const struct purchases *purchases, const struct hist
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
-/* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
- * it goes on from; NULL: nobody knows what it had. In a cluster the masters that are up have theirs. */
+/* Whether the promoted replica may lack receipts of this history that are not kept any more. `before`: the
+ * history that the replica goes on from; NULL: nobody knows what it had. In a cluster the masters that are up
+ * have their own. */
 static bool histories_may_lack(struct purchases *purchases, const struct history *history,
                                const struct history *before, const struct replication *told) {
     bool cluster = purchases->shared->url.kind == REDIS_URL_CLUSTER;
@@ -145,8 +149,8 @@ static bool histories_may_lack(struct purchases *purchases, const struct history
     return history->number > before->number && !cluster;
 }
 
-/* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
- * not connected then. Or it had no part in a failover before this one. */
+/* Whether the promoted replica lacks what was forgotten because other replicas had it: it was not connected
+ * then, or had no part in an earlier failover. */
 static bool histories_lack_dropped(struct purchases *purchases, const struct replication *told) {
     struct putback *putback = purchases->putback;
     const struct history *before = putback_history(putback, told->before);
@@ -157,7 +161,7 @@ static bool histories_lack_dropped(struct purchases *purchases, const struct rep
     return false;
 }
 
-/* Whether more was lost than was kept. */
+/* Whether receipts were forgotten before they were covered, so that more was lost than can be put back. */
 static bool histories_lack_forgotten(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
@@ -169,8 +173,8 @@ static bool histories_lack_forgotten(struct purchases *purchases) {
     return lacks;
 }
 
-/* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
- * False: it sold in none of these. */
+/* Marks the histories that the server's history goes on from. If this inventory never saw its predecessor,
+ * that may be each history whose server is away. False: this inventory sold in none of these. */
 static bool histories_note_followed(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const char *id = redis_history(server->redis)->before;
@@ -197,13 +201,14 @@ static struct history *histories_enter(struct purchases *purchases, const struct
     history->follows = histories_note_followed(purchases, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
-    /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
+    /* The server was promoted or restarted, so others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
     history->silent = history->again = -1;
     history->replicas = expected;
     if (told->before[0])
-        purchases->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
+        purchases->beaten_ms =
+            0; /* a promoted replica may lack the heartbeat: what it lacks is put back anyway */
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     lacks |= history->suspect && histories_lack_forgotten(purchases);
@@ -212,15 +217,15 @@ static struct history *histories_enter(struct purchases *purchases, const struct
     return history;
 }
 
-/* Whether the server is where this inventory sold last: then Sentinels may be replacing it. */
+/* Whether this inventory sold last at this server: then Sentinels may be replacing it. */
 static bool histories_is_back(const struct purchases *purchases, const struct server *server) {
     const struct redis_target *now = redis_address_now(server->redis), *last = &purchases->putback->sold_at;
     return purchases->shared->url.kind == REDIS_URL_SENTINEL &&
            (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
 }
 
-/* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
- * after its successor was promoted, and it may be back. */
+/* Whether others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second
+ * or two after they promoted its successor, and the old one may be back. */
 static bool histories_is_suspect(const struct purchases *purchases, const struct history *history,
                                  const struct server *server) {
     unsigned sold_in = purchases->putback->sold_in;
@@ -231,7 +236,7 @@ static bool histories_is_suspect(const struct purchases *purchases, const struct
            (purchases->shared->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
 }
 
-/* The connection is a new one. */
+/* Called for each new connection to the history's server. */
 static void histories_note_reached(struct purchases *purchases, struct history *history,
                                    const struct server *server) {
     history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
@@ -243,13 +248,13 @@ static void histories_note_reached(struct purchases *purchases, struct history *
     history->last = false;
     if (history->state == HISTORY_DONE) {
         history->state = HISTORY_NEW;
-        /* Who was noted as living has shown what it had by then. */
+        /* The inventories noted as living have shown only what they had by then. */
         history->may_end_early = false;
         history->follows = purchases->putback->sold_in != history->number;
     }
 }
 
-/* Who shows a long list is waited for while he does, if it does not take too long. */
+/* While another inventory shows a long list, the rest goes on, but not for too long. */
 static void histories_on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     bool good = value && redis_value_count(value) == 3 && !history->is_late;
@@ -258,12 +263,12 @@ static void histories_on_asked(void *ctx, const struct redis_value *value) {
     history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
     bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
     if (show)
-        history->answered_ms = 0; /* he is not late */
+        history->answered_ms = 0; /* an inventory that still shows is not late */
     if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
         history->rests_ms = history->asked_ms;
 }
 
-/* Its id may be another one by now, and who comes later knows that one. */
+/* The history's id may have changed, and inventories that come later know only the new one. */
 static void histories_refresh(struct purchases *purchases, struct history *history, struct server *server) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms < history->refreshed_ms + REFRESH_MS)
@@ -272,7 +277,7 @@ static void histories_refresh(struct purchases *purchases, struct history *histo
     replicas_ask_one(purchases, server->redis);
 }
 
-/* `server`: NULL if it is up. */
+/* Tells the others how far this inventory is, and asks how far they are. `server`: NULL if it is up. */
 static void histories_tell(struct purchases *purchases, struct history *history, struct server *server,
                            enum rest_stage stage) {
     if (history->asking)
@@ -293,7 +298,7 @@ static void histories_ask_others(struct purchases *purchases, struct history *hi
                                            : REST_DONE);
 }
 
-/* Something was acknowledged elsewhere since its last pass. */
+/* Whether something was acknowledged elsewhere since the history's last pass. */
 static bool histories_has_missed(struct purchases *purchases, const struct history *history) {
     const struct receipt *receipt = TAILQ_FIRST(&purchases->putback->receipts.list);
     while (receipt && receipt->history == history->number)
@@ -306,7 +311,8 @@ static int64_t histories_rest_ms(const struct purchases *purchases) {
     return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
-/* Those that will show something again, and are waited for. Who will do so itself does it first. */
+/* Whether the rest waits for inventories that will show something again. An inventory that will do so itself
+ * does it first. */
 static bool histories_lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
@@ -321,15 +327,15 @@ static bool histories_is_over(const struct purchases *purchases, const struct hi
            (history->may_end_early && history->silent == 0);
 }
 
-/* Once for a failover: the next heartbeat need not tell it again. */
+/* Counts a failover once: clears the heartbeat, which would count it again. */
 static void histories_count_unkept(struct purchases *purchases) {
     metric_add(&purchases->shared->metrics->unkept, 1);
     purchases->beaten_ms = 0;
 }
 
-/* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. A
- * master that went on from a snapshot looks like one that was promoted, but has less than its replicas had.
- */
+/* Whether the promoted replica has all that was acknowledged: with --replicas each replica has it, if there
+ * were no more of them. A master that goes on from a snapshot looks like a promoted replica, but has less
+ * than its replicas had. */
 static bool histories_is_copied(struct purchases *purchases, const struct server *server) {
     const struct replication *told = redis_history(server->redis);
     const struct history *was = putback_history(purchases->putback, told->before);
@@ -337,13 +343,14 @@ static bool histories_is_copied(struct purchases *purchases, const struct server
            was->replicas <= purchases->shared->config.replicas && was->copied_offset < told->parted;
 }
 
-/* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless the disk had it. The same if nobody knows who lived. */
+/* Whether an inventory that lived before has not shown its receipts: it died, or stands still. What it
+ * acknowledged last may be lost, unless the disk had it. The same if nobody knows who lived. */
 static bool histories_lacks_silent(const struct history *history) {
     return history->silent < 0 || (history->silent > 0 && !history->synced);
 }
 
-/* One that leaves has no heartbeat. A store that refuses writes cannot be asked yet: it is later. */
+/* Counts the failover if another inventory was silent. An inventory that leaves has no heartbeat. A store
+ * that refuses writes cannot be asked yet, so it is asked later. */
 static void histories_note_silent(struct purchases *purchases, struct history *history,
                                   const struct server *server) {
     bool leaves = purchases->beat_ms == INT64_MAX, first = !history->last;
@@ -359,8 +366,8 @@ static void histories_note_silent(struct purchases *purchases, struct history *h
     }
 }
 
-/* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
- * wait for it. */
+/* The server sells from now on. A new inventory says that it has nothing to show, since those that sold here
+ * before may come later, and would wait for it. */
 static void histories_admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
@@ -376,7 +383,7 @@ void histories_prepare(void *ctx, struct server *server) {
     struct purchases *purchases = ctx;
     struct history *history = putback_history(purchases->putback, redis_history(server->redis)->id);
     if (!history && !(history = histories_enter(purchases, server)))
-        return; /* it is asked again */
+        return; /* prepare is called again */
     if (history->reached_ms != redis_reached_ms(server->redis))
         histories_note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
@@ -409,8 +416,8 @@ void histories_lost(void *ctx, const struct server *server) {
 
 /* ---- now and then ---- */
 
-/* Those that live tell by themselves that they have shown what they have, for which they get the time of a
- * rest. */
+/* Asks again whether all others had shown their receipts. Those that live say so by themselves; they get the
+ * time of a rest for that. */
 static void histories_judge_unsure(struct purchases *purchases, struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
@@ -430,7 +437,7 @@ static void histories_ask_later(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        history->unsure &= !history->is_followed; /* the next one is asked about */
+        history->unsure &= !history->is_followed; /* then its successor is asked about */
         history->untold &= !history->is_followed;
         if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
             histories_judge_unsure(purchases, history);
@@ -449,8 +456,8 @@ static void histories_give_up(struct purchases *purchases) {
     }
 }
 
-/* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
- * server must have answered a moment ago. */
+/* A connection counts as up until its loss is noticed, which is too late after a pause of this process. So
+ * the server must have answered a moment ago. */
 static void histories_forget_old(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {

@@ -9,7 +9,7 @@ struct item_reader;
 
 STAILQ_HEAD(purchase_queue, inventory_purchase);
 
-/* Removes the first one; NULL: there is none. */
+/* Removes the first purchase; NULL: the queue is empty. */
 static inline struct inventory_purchase *purchase_queue_take(struct purchase_queue *queue) {
     struct inventory_purchase *first = STAILQ_FIRST(queue);
     if (first)
@@ -20,13 +20,14 @@ static inline struct inventory_purchase *purchase_queue_take(struct purchase_que
 struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
-    struct purchase_queue waiting;     /* for a call */
-    int users;                         /* purchases, batches and readers that point here */
-    struct item_reader *asking, *late; /* share the reply in flight; came too late for it */
-    bool dirty;                        /* in the list of dirty ones */
-    bool unknown;                      /* the store does not have it: forgotten when the last user leaves */
-    bool sold_out;                     /* it was: read the stock before the next sale */
-    /* Guesses until the store has told them. */
+    struct purchase_queue waiting; /* purchases that wait for a call */
+    int users;                     /* purchases, batches and readers that point here */
+    struct item_reader *asking,
+        *late;     /* readers that share the reply in flight; readers that came too late for it */
+    bool dirty;    /* in its lane */
+    bool unknown;  /* the store does not have it: forgotten when the last user leaves */
+    bool sold_out; /* it was sold out: the next call only reads the stock */
+    /* Guesses until the store's first reply. */
     enum inventory_strategy strategy;
     bool has_limit, has_holds;
     struct sale_keys keys;
@@ -45,7 +46,7 @@ void items_init(struct items *items);
 void items_free(struct items *items);
 /* Finds or makes the item, and counts the caller among its users; NULL when out of memory. */
 struct item *items_take(struct items *items, const char *name);
-/* The opposite. An item without users is forgotten if it is unknown, or if more than ITEMS_KEPT are kept. */
+/* Ends one use. An item without users is forgotten if it is unknown, or if more than ITEMS_KEPT are kept. */
 void items_drop(struct items *items, struct item *item);
 
 #endif

@@ -77,7 +77,7 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
     items_answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
-    if (item->late && !item->asking) /* a callback may have */
+    if (item->late && !item->asking) /* a callback may have asked already */
         items_ask_for_readers(purchases, item);
     items_drop(&purchases->items, item);
 }

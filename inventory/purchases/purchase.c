@@ -87,7 +87,7 @@ void purchase_set_connection(struct inventory_purchase *purchase, const struct r
         redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
 }
 
-/* In which its order is. */
+/* The number of the history that the order is in. */
 static unsigned purchase_history(const struct inventory_purchase *purchase) {
     return purchase->history ? purchase->history
                              : router_history(purchase->purchases->shared->store, purchase->in->keys.item);
@@ -137,7 +137,7 @@ static void lost_keep(struct inventory_purchase *purchase) {
 void purchase_lost(struct inventory_purchase *purchase) {
     struct purchases *purchases = purchase->purchases;
     metric_add(&purchases->shared->metrics->unknown, 1);
-    purchase->history = 0; /* the store is asked */
+    purchase->history = 0; /* the store's own connection is asked */
     purchase->deadline_ms = shared_now_ms(purchases->shared) + purchases->shared->config.resolve_ms;
     lost_keep(purchase);
 }

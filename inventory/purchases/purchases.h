@@ -1,18 +1,18 @@
-/* The state of an inventory's purchases, orders and items, and what inventory.c calls on them. Each group of
- * members belongs to the file named above it: others do not change them. */
+/* The state of an inventory's purchases, orders and items, and the calls on them. Each group of members
+ * belongs to the file named above it: other files do not change them. */
 #ifndef INVENTORY_PURCHASES_PURCHASES_H
 #define INVENTORY_PURCHASES_PURCHASES_H
 
 #include "inventory/purchases/item_queue.h"
 #include "inventory/store/shared.h"
 
-/* The purchases whose calls leave together, and what of them is in flight: those of one part of the items,
- * which one server has. */
+/* A lane gathers the purchases whose calls leave together: those for one part of the items, all of which one
+ * server has. */
 struct lane {
-    STAILQ_HEAD(dirty_items, item) dirty; /* have purchases to send; the first goes first */
+    STAILQ_HEAD(dirty_items, item) dirty; /* items with purchases to send; the first is sent first */
     int gathered;                         /* purchases that wait */
     int in_flight, in_flight_purchases;   /* flights (see batch.c), and purchases in them */
-    int64_t alone_until_ms;               /* a call has one item until then */
+    int64_t alone_until_ms;               /* until then each call has one item */
 };
 
 struct audit_run;
@@ -34,25 +34,25 @@ struct purchases {
 
     /* item_queue.c, purchase.c */
     struct items items;
-    struct lane lanes[ITEM_PARTS]; /* without a cluster the first one is that of all items */
-    struct purchase_queue again;   /* are to start anew */
-    struct purchase_queue lost;    /* their reply was lost */
+    struct lane lanes[ITEM_PARTS]; /* without a cluster the first lane has all items */
+    struct purchase_queue again;   /* purchases to start anew */
+    struct purchase_queue lost;    /* purchases whose reply was lost */
 
     /* holds.c */
     bool sweeping;
-    int64_t rest_until_ms; /* no hold expires by itself before that */
+    int64_t rest_until_ms; /* until then no hold expires by itself */
 
     /* putback.c */
     struct putback *putback;
-    /* Called when a server of the store sells again that may have lost something. */
+    /* Called when a server that may have lost something sells again. */
     void (*on_mended)(void *ctx);
     void *on_mended_ctx;
 
     /* rest.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
-    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: it leaves */
-    int64_t beaten_ms;              /* the last one that the store must have, by its clock; 0: none */
-    bool left;                      /* that was told, or the store is gone */
+    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: this inventory leaves */
+    int64_t beaten_ms;              /* the last heartbeat that the store must have, by its clock; 0: none */
+    bool left;                      /* the store was told that it leaves, or is gone */
 
     /* audit.c */
     struct audits audits;
@@ -63,10 +63,10 @@ bool purchases_open(struct purchases *purchases, struct shared *shared, const ch
                     void (*on_mended)(void *ctx), void *ctx);
 /* Ends the purchases that wait for a call: UNAVAILABLE. */
 void purchases_end_waiting(struct purchases *purchases);
-/* Frees what is left, once nothing is in flight. The timer of `audits` is the caller's to close. */
+/* Frees what is left, once nothing is in flight. The caller closes the timer of `audits`. */
 void purchases_close(struct purchases *purchases);
 
-/* As inventory.h says of the functions of these names. */
+/* The functions of these names in inventory.h. */
 void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
 void purchases_sweep(struct purchases *purchases);
@@ -92,10 +92,11 @@ int settle_keys(const struct purchases *purchases, const struct sale_keys *keys,
 
 /* ---- holds.c ---- */
 
-/* To be called with the reply to a call that expiring begins with. If the reply took long, the store stood
- * still, and confirms that came in time may reach it only now: nothing expires by itself for
+/* Call it with the reply to each call that precedes expiring. If the reply took long, the store stood still,
+ * and confirms that came in time may reach it only now. Then nothing expires by itself for
  * INVENTORY_HOLD_GRACE_MS. */
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms);
+/* Whether nothing expires by itself now. */
 bool expiry_rests(const struct purchases *purchases);
 
 /* ---- audit.c: all orders of an item, read page by page beside the sale ---- */

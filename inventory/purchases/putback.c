@@ -137,13 +137,13 @@ struct showing {
     struct history *history;
     struct redis *redis;
     enum receipt_kind kind;
-    uint64_t seq; /* of the receipt, which may be another one by the time of the reply */
+    uint64_t seq; /* of of the receipt, whose place a newer one may have taken by the time of the reply */
     char place[INVENTORY_NAME_MAX + 1], field[INVENTORY_NAME_MAX + 1];
 };
 
 static void putback_on_shown(void *ctx, const struct redis_value *value);
 
-/* Runs a script there; `argv` as for router_run(). */
+/* Runs a script on the server that is not up yet; `argv` as for router_run(). */
 static void putback_greet(const struct showing *showing, const struct redis_script *script, int keys,
                           int argc, const char *argv[], redis_reply_fn *fn, void *ctx) {
     char number[8];
@@ -169,8 +169,9 @@ static void putback_show_item(struct showing *showing, const struct receipt *rec
     putback_greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, putback_on_shown, showing);
 }
 
-/* Holds that the server has, and that ended where it was lost: they must not take the units of what is shown
- * next. An order may have been sold after that, by the clock that counted then. */
+/* Expires holds that the server still has and that had ended on the lost server: they must not take the units
+ * of the receipt that is shown next. An order may have been sold after that, by the lost server's clock, so
+ * its time counts, too. */
 static void putback_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     struct inventory_order order = {.created_ms = 0};
@@ -204,7 +205,7 @@ static void putback_show(struct purchases *purchases, struct history *history, s
         putback_show_record(showing, receipt);
 }
 
-/* ---- what became of it ---- */
+/* ---- the outcome ---- */
 
 static enum inventory_loss_outcome putback_read_outcome(enum receipt_kind kind,
                                                         const struct redis_value *value) {
@@ -252,7 +253,7 @@ static void putback_note(const struct showing *showing, enum inventory_loss_outc
     if (!receipt || (!fits && !history->last))
         return;
     if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL) {
-        receipts_mark(receipts, receipt, true); /* see transactions/disown.c, which tells it, too */
+        receipts_mark(receipts, receipt, true); /* transactions/disown.c undoes and reports it */
     } else {
         if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
             putback_tell(purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
@@ -263,8 +264,8 @@ static void putback_note(const struct showing *showing, enum inventory_loss_outc
 
 /* ---- a pass: all receipts are shown ---- */
 
-/* It was sold at another server of the cluster while this pass ran: that one has its item. A pass over all
- * that is sold meanwhile might never end. */
+/* Whether it was sold at another server of the cluster while this pass ran: that server has its item. A pass
+ * over all that is sold meanwhile might never end. */
 static bool putback_is_of_another(const struct purchases *purchases, const struct history *history,
                                   const struct receipt *receipt) {
     const struct redis *redis =
@@ -282,7 +283,7 @@ static void putback_show_more(struct purchases *purchases, struct history *histo
     }
 }
 
-/* All were shown, or the connection is gone. */
+/* All receipts were shown, or the connection is gone. */
 static void putback_end_pass(struct purchases *purchases, struct history *history) {
     if (history->failed) {
         history->state = HISTORY_NEW;
@@ -322,19 +323,19 @@ void putback_begin_pass(struct purchases *purchases, struct history *history, st
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_script.text});
-    history->in_flight++; /* until all that can be are in flight */
+    history->in_flight++; /* until as many calls are in flight as may be */
     putback_show_more(purchases, history, redis);
     if (--history->in_flight == 0)
         putback_end_pass(purchases, history);
 }
 
-/* In a cluster another server has the item. */
+/* Another server of the cluster has the item. */
 static bool putback_is_elsewhere(const char *error) {
     return strncmp(error, "MOVED ", 6) == 0;
 }
 
-/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. ASK: the server that
- * the slot moves to may have the item, or this one has lost it. */
+/* The item's slot is moving, or no server has it. The items of other slots do not wait for it. ASK: the
+ * slot's next server may have the item, or this server has lost it. */
 static bool putback_is_nowhere(const char *error) {
     return strncmp(error, "TRYAGAIN", 8) == 0 || strncmp(error, "ASK ", 4) == 0 ||
            strstr(error, "Hash slot not served");
@@ -359,7 +360,7 @@ static void putback_on_shown(void *ctx, const struct redis_value *value) {
         putback_end_pass(showing.purchases, history);
 }
 
-/* ---- something else than a receipt ---- */
+/* ---- a decision, without a receipt ---- */
 
 struct asking {
     enum receipt_kind kind;

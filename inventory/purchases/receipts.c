@@ -6,11 +6,11 @@
 enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, SLAB_SIZE = 65536 };
 
 /* ---- memory: one behind the other, in slabs ----
- * They are forgotten in nearly the order in which they came. With malloc() they would lie between what
- * requests come and go with, and a purchase would cost a third more. */
+ * Receipts are forgotten in nearly the order in which they came. With malloc() they would lie between the
+ * memory of requests, and a purchase would cost a third more. */
 
 struct receipt_slab {
-    struct receipt_slab *next; /* spare */
+    struct receipt_slab *next; /* in the list of spare slabs */
     size_t size, used;
     int live; /* receipts in it */
 };
@@ -37,7 +37,7 @@ static void receipts_drop_slab(struct receipts *receipts, struct receipt_slab *s
     receipts->spare = slab;
 }
 
-/* With room for a receipt of this size; NULL: out of memory. */
+/* A slab with room for a receipt of this size; NULL: out of memory. */
 static struct receipt_slab *receipts_slab_for(struct receipts *receipts, size_t size) {
     struct receipt_slab *last = receipts->slab;
     if (last && last->size - last->used >= size)
@@ -92,7 +92,7 @@ static struct receipt **receipts_bucket(const struct receipts *receipts, uint32_
     return &receipts->buckets[hash & (receipts->bucket_count - 1)].first;
 }
 
-/* There are buckets if there is a receipt. As many as receipts, or more, unless out of memory. */
+/* There are buckets if there is a receipt: at least as many as receipts, unless out of memory. */
 static bool receipts_make_buckets(struct receipts *receipts, size_t count) {
     struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
     if (!buckets)
@@ -104,7 +104,7 @@ static bool receipts_make_buckets(struct receipts *receipts, size_t count) {
     return true;
 }
 
-/* Of one name the newest is the first in its bucket. */
+/* Of several receipts of one name, the newest comes first in its bucket. */
 static void receipts_enter(struct receipts *receipts, struct receipt *receipt) {
     if (!receipt->indexed)
         receipt->hash = receipts_hash_name(receipt->kind, receipt_place(receipt), receipt_field(receipt));
@@ -149,7 +149,7 @@ struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind k
                                   const char *field, uint64_t seq) {
     struct receipt *receipt = receipts_find(receipts, kind, place, field);
     while (receipt && receipt->seq != seq)
-        receipt = receipt->chain; /* behind the newest; no other name has its seq */
+        receipt = receipt->chain; /* older ones follow the newest; no other name has this seq */
     return receipt;
 }
 
@@ -298,7 +298,7 @@ static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind 
     return receipt;
 }
 
-/* Of an order; see record.h. */
+/* The version of an order's record; see record.h. */
 static long receipts_version(const char *record) {
     return record[0] && record[1] != ' ' ? strtol(record + 1, NULL, 10) : 1;
 }
@@ -329,12 +329,13 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     struct receipt *older = is_first ? NULL : receipts_find(receipts, kind, place, field);
     if (older && kind == RECEIPT_ORDER &&
         receipts_version(receipt_record(older)) > receipts_version(record)) {
-        receipt_free(receipts,
-                     receipt); /* it was read on another connection before the older one was written */
+        receipt_free(
+            receipts,
+            receipt); /* it was read on another connection, before the other receipt's version was written */
         return;
     }
     if (older && older->todo)
-        older = NULL; /* another attempt, which is still to be undone */
+        older = NULL; /* an attempt that must still be undone: it stays */
     if (older)
         receipts_remove(receipts, older);
     else if (receipts->count >= receipts->max)
@@ -359,7 +360,7 @@ static bool receipts_is_away(struct receipts *receipts, unsigned number) {
     return history && history->away;
 }
 
-/* Whether it goes; and whether those behind it stay, too. */
+/* Whether the receipt goes. `all_stay`: whether all behind it stay. */
 static bool receipts_is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms,
                             bool *all_stay) {
     int64_t age_ms = receipts_is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
@@ -370,8 +371,8 @@ static bool receipts_is_old(struct receipts *receipts, const struct receipt *rec
     return covered && !*all_stay && !receipt->todo;
 }
 
-/* Those behind the first one that is not covered stay for longer, unless there are many. A call passes over
- * no more than PASS_MOST, since the loop's other work waits: the next one goes on there. */
+/* Receipts behind the first one that is not covered stay for longer, unless there are many. A call passes
+ * over at most PASS_MOST receipts, since the loop's other work waits; the next call goes on there. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms) {
     struct receipt *receipt =
         receipts->ticked ? TAILQ_NEXT(receipts->ticked, next) : TAILQ_FIRST(&receipts->list);

@@ -5,16 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_EACH = 10 }; /* questions for the history */
+enum { CONFIG_EACH = 10 }; /* questions for the history for each question for the configuration */
 
 struct question {
     struct purchases *purchases;
     struct redis *redis; /* calls replicas_on_history() before it is freed */
-    uint64_t seq;        /* what was acknowledged before it was asked */
-    int64_t asked_ms;    /* the reply may be read much later, if this process is stopped */
+    uint64_t seq;        /* the newest receipt when it was asked */
+    int64_t asked_ms;    /* the reply may be read much later, if this process stood still */
 };
 
-/* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
+/* Whether there may be a replica that can be promoted: one that was seen, or that Sentinels or the cluster
+ * know. */
 static bool replicas_can_promote(const struct purchases *purchases, const struct history *history) {
     return history->replicas > 0 || purchases->shared->config.replicas > 0 ||
            purchases->shared->url.kind == REDIS_URL_SENTINEL ||
@@ -26,7 +27,7 @@ void replicas_note(struct history *history, const struct replication *now) {
         history->replicas = now->connected;
 }
 
-/* What was acknowledged until this receipt was written below the offset, and need not be kept. */
+/* What was acknowledged up to this receipt was written below the offset, and need not be kept. */
 static void replicas_cover(struct purchases *purchases, struct history *history, uint64_t seq,
                            int64_t offset) {
     unsigned count = history->cover_count;
@@ -57,7 +58,7 @@ static void replicas_note_info(struct purchases *purchases, struct history *hist
     history->mark_offset = now->offset;
 }
 
-/* A write is synced before its reply, as far as the server tells. */
+/* Whether the server syncs a write before its reply, by its CONFIG. */
 static bool replicas_syncs(const struct redis_value *value) {
     int good = 0;
     for (size_t i = 0; value && i + 1 < redis_value_count(value); i += 2) {
@@ -114,7 +115,7 @@ static void replicas_send(struct redis *redis, const struct question *question, 
         redis_greet(redis, fn, copy, argc, argv);
 }
 
-/* Those that come later know it by this id. */
+/* Inventories that come later know the history only by this id. */
 static void replicas_rename_history(struct history *history, const char *id) {
     memcpy(history->id, id, sizeof history->id);
     history->untold = true;
@@ -133,7 +134,7 @@ static void replicas_on_history(void *ctx, const struct redis_value *value) {
     redis_note_history(question.redis, &now);
     if (!history)
         return;
-    /* The same history, perhaps by another id; or the connection is broken by now. */
+    /* It is the same history, perhaps by another id; or the connection is broken by now. */
     if (strcmp(history->id, redis_history(question.redis)->id) != 0)
         replicas_rename_history(history, redis_history(question.redis)->id);
     if (!redis_is_up(question.redis))

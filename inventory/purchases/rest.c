@@ -10,16 +10,16 @@
 static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};
 
 enum { BEAT_MS = 2000 };
-/* One that was silent for longer than this before the failover is not waited for. */
+/* Nobody waits for an inventory that was silent for longer than this before the failover. */
 #define QUIET_MS "6000"
 
 #define ALIVE "seckill:{sellers}:alive"
 #define BEATS "seckill:{sellers}:beats"
-/* Of a history. */
+/* The keys of a history, in the order of rest.lua. */
 static const char *const names[] = {"waited", "again", "showing", "early"};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
+/* A restarted store without this inventory's last heartbeat lacks more than a crash may cost it. */
 static void rest_on_beat(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     if (!value || redis_value_count(value) != 2)

@@ -95,7 +95,7 @@ static void client_go_on(struct inventory_purchase *purchase) {
     read->next(purchase, client_judge(purchase));
 }
 
-/* What is read, each by a call; the replies may come in any order. */
+/* The parts of a read, each with a call of its own; the replies may come in any order. */
 enum part { PART_TIME, PART_ITEM, PART_ORDER, PART_USER, PARTS };
 
 static void client_read_part(struct inventory_purchase *purchase, enum part part,
@@ -117,7 +117,7 @@ static void client_on_part(struct inventory_purchase *purchase, enum part part,
     enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (value && read->redis && router_note(read->store, read->redis, value) == ROUTER_MOVED)
         read->slot_moved = true;
-    if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
+    if (read->status == INVENTORY_OK) /* it was only a read, so a lost reply does not make it UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
     if (read->status == INVENTORY_OK)
         client_read_part(purchase, part, value);
@@ -243,7 +243,7 @@ void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *f
     read->pending += events + 2 * (read->item.hold_ms > 0);
     if (events)
         client_callf(purchase, fn, "XADD %s * %s %s", keys->events, purchase->digest, read->record);
-    if (read->item.hold_ms) { /* first the item in the index of due times: so no hold is forgotten */
+    if (read->item.hold_ms) { /* the item enters the index of due times first, so that no hold is forgotten */
         long long expires_ms = client_expires_ms(read);
         client_callf(purchase, fn, "ZADD %s LT %lld %s", keys->due, expires_ms, keys->item);
         client_callf(purchase, fn, "ZADD %s %lld %s", keys->holds, expires_ms, purchase->digest);

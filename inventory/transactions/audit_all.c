@@ -1,13 +1,13 @@
 /* The audit of all items together.
  *
  *     list      the items, by SCAN of each server, until no slot moved meanwhile
- *     compare   the journal with the items (reconcile.c): what it says and items lack
+ *     compare the journal with the items (reconcile.c): what items lack
  *     items     one after the other: its orders and moves with the journal (what the items have and it does
  *               not know), then its own books (purchases/audit.c)
  *
  * An order of a basket, or a move of a transfer, names its transaction. The journal must have that, with the
- * nonce from which the order's digest follows. It is asked after the item. So if it does not have it, the
- * order is read again: an attempt that was aborted meanwhile is no error. */
+ * nonce from which the order's digest follows. The journal is asked after the item. So if it lacks the
+ * transaction, the order is read again: an attempt that was aborted meanwhile is no error. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
@@ -27,8 +27,8 @@ struct audit_all {
     struct inventory_audit_sum sum;
 
     int server, lists;
-    unsigned moves;       /* when this list was begun */
-    int64_t map_until_ms; /* the list waits for the map so long */
+    unsigned moves;       /* of slots, when this list was begun */
+    int64_t map_until_ms; /* until then the list waits for the map of slots */
     char (*items)[INVENTORY_NAME_MAX + 1];
     size_t count, room, at;
 
@@ -101,7 +101,7 @@ static void audit_all_begin_item(struct audit_all *in) {
                &transactions->shared->tick_ms, keys.item, audit_all_on_page, in);
 }
 
-/* The page was looked up. */
+/* An entry was looked up. The last one ends the page. */
 static void audit_all_count_down(struct audit_all *in) {
     if (--in->pending > 0)
         return;
@@ -117,7 +117,7 @@ static void audit_all_count_down(struct audit_all *in) {
 
 /* ---- an order, or a move ---- */
 
-/* The digest of either. */
+/* The digest of the order or move. */
 static const char *audit_all_name(const struct entry *entry) {
     return entry->field + (entry->kind == RECEIPT_MOVE);
 }
@@ -151,12 +151,12 @@ static void audit_all_on_entry_again(void *ctx, const struct redis_value *value)
     audit_all_end_entry(entry);
 }
 
-/* What stands in the item is confirmed: an order that is sold, units that have arrived. */
+/* Whether the entry is final in the item: an order is sold, or units have arrived. */
 static bool audit_all_is_final(const struct entry *entry) {
     return entry->record[0] == 'c' || strncmp(entry->record, "receive", 7) == 0;
 }
 
-/* Whether the journal, as it was read, accounts for it. */
+/* Whether the journal, as it was read, accounts for the entry. */
 static bool audit_all_is_known(const struct entry *entry, const char *item) {
     const struct inventory_transaction *transaction = &entry->transaction;
     struct inventory_order order;
@@ -214,7 +214,7 @@ static void audit_all_look_up(struct audit_all *in, const char *field, const cha
     stpcpy(of.field, field);
     stpcpy(of.record, record);
     if (of.kind == RECEIPT_ORDER ? !audit_all_read_order(&of, in->items[in->at]) : !audit_all_read_move(&of))
-        return; /* it is of no transaction, or holds no units */
+        return; /* the entry is of no transaction, or holds no units */
     struct entry *entry = malloc(sizeof *entry);
     if (!entry) {
         in->failed = true;
@@ -273,7 +273,7 @@ static int audit_all_compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* A slot that moved while the servers were scanned was met at both, or at neither. */
+/* A slot that moved while the servers were scanned was met at both servers, or at neither. */
 static void audit_all_remove_doubles(struct audit_all *in) {
     size_t kept = 0;
     if (in->count > 0)
@@ -285,8 +285,8 @@ static void audit_all_remove_doubles(struct audit_all *in) {
     in->count = kept;
 }
 
-/* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
- * again. */
+/* The map of slots was read, or cannot be read. If a slot has moved since the list was begun, the servers are
+ * scanned again. */
 static void audit_all_check_list(struct audit_all *in) {
     const struct router *store = in->transactions->shared->store;
     bool known = router_has_map(store);
@@ -303,8 +303,8 @@ static void audit_all_check_list(struct audit_all *in) {
     }
 }
 
-/* Who sells hears of moves, and of servers that were added. This inventory may sell nothing: so the map is
- * read before the scans and after them. A server that hangs may be asked first. */
+/* An inventory that sells hears of moved slots and added servers. This one may sell nothing, so it reads the
+ * map before the scans and after them. It may ask a server that hangs first. */
 static void audit_all_read_map(struct audit_all *in) {
     struct transactions *transactions = in->transactions;
     in->awaits_map = true;
@@ -362,12 +362,12 @@ void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *
     in->fn = fn;
     in->ctx = ctx;
     transactions->audit_all = in;
-    in->moves =
-        router_moves(transactions->shared->store) - 1; /* another number: so the first list is begun */
+    in->moves = router_moves(transactions->shared->store) -
+                1; /* a number that differs, so that the first list begins */
     audit_all_read_map(in);
 }
 
-/* Another comparison may be under way: it is waited for. */
+/* Waits while another comparison is in progress. */
 void audit_all_tick(struct transactions *transactions) {
     struct audit_all *in = transactions->audit_all;
     if (in && in->scanning) {
@@ -380,7 +380,7 @@ void audit_all_tick(struct transactions *transactions) {
     }
 }
 
-/* What was asked for was answered when the store was closed, and has ended it. */
+/* Calls in flight were answered when the store was closed; an audit without one ends here. */
 void audit_all_close(struct transactions *transactions) {
     if (transactions->audit_all)
         audit_all_end(transactions->audit_all, INVENTORY_UNAVAILABLE);

@@ -1,11 +1,11 @@
-/* Two attempts at one transaction: the journal of the first was lost, and its buyer came back to another
- * process, which has made it again by another nonce. What the first one wrote to the items may stand, or be
- * put back. Its maker finds that the journal has another attempt (`differs`, see putback.lua), and undoes its
- * own here. If the other attempt is not decided, it waits for that; if it is given up, its own one stands
- * again.
+/* Disowns one of two attempts at a transaction. The journal's record of the first attempt was lost in a
+ * failover, and its buyer came back to another process, which made the transaction again by another nonce.
+ * What the first attempt wrote to the items may stand, or be put back. Its maker finds that the journal has
+ * another attempt (`differs`, see putback.lua), and undoes its own here. If the other attempt is not decided
+ * yet, it waits for that; if the other one is aborted, its own stands again.
  *
- * The units of a transfer are taken back where they arrived, and only then given to the sender, so that none
- * is made. If they are sold by now, both attempts stand: that is told, and not tried again. */
+ * A transfer's units are taken back where they arrived, and only then given to the sender, so that no unit is
+ * created. If they are sold by now, both attempts stand. That is reported, and not tried again. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct disowning {
     struct inventory_transaction transaction;
 };
 
-/* NULL: it is gone. */
+/* The receipt of the attempt; NULL: it is gone. */
 static struct receipt *disown_receipt(struct disowning *disowning) {
     char part[12], field[JOURNAL_FIELD_SIZE];
     snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
@@ -39,7 +39,7 @@ static void disown_on_done(struct inventory_transaction *transaction, enum inven
     struct receipts *receipts = &disowning->transactions->purchases->putback->receipts;
     struct receipt *receipt = disown_receipt(disowning);
     if (receipt && status != INVENTORY_OK)
-        receipts_mark(receipts, receipt, true); /* again */
+        receipts_mark(receipts, receipt, true); /* the next tick tries again */
     else if (receipt)
         receipts_remove(receipts, receipt);
     free(disowning);
@@ -49,7 +49,7 @@ static struct disowning *disown_of_run(const struct transaction_run *run) {
     return CONTAINER_OF(run->transaction, struct disowning, transaction);
 }
 
-/* Nobody was told of an attempt that was not decided. */
+/* Reports the outcome once, unless the attempt was not decided: then nobody was told of it. */
 static void disown_tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
     struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (!receipt || receipt->told || phases[run->transaction->phase].is == INVENTORY_STATE_ABORTED)
@@ -81,7 +81,7 @@ static void disown_on_back(void *ctx, const enum inventory_loss_outcome *outcome
     transaction_finish(run, back ? INVENTORY_OK : INVENTORY_PENDING);
 }
 
-/* The journal has none. */
+/* The journal has no attempt: puts its own one back. */
 static void disown_put_back(struct transaction_run *run) {
     const struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (receipt)
@@ -101,13 +101,13 @@ static void disown_on_journal(void *ctx, const struct redis_value *value) {
     } else if (redis_value_type(value) != REDIS_STRING) {
         disown_put_back(run);
     } else if (!journal_read(&found, redis_value_text(value)) || strcmp(found.nonce, own->nonce) != 0) {
-        if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* it is not decided */
+        if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* the other attempt is not decided */
             transaction_finish(run, INVENTORY_PENDING);
             return;
         }
         lines_write(run, WRITE_DISOWN, disown_on_lines);
     } else {
-        /* It is this one, perhaps with another decision. */
+        /* The journal has this attempt again, perhaps with another decision. */
         if (own->phase != PHASE_HELD && phases[found.phase].is != phases[own->phase].is)
             disown_tell(run, INVENTORY_LOSS_DIFFERS);
         transaction_finish(run, INVENTORY_OK);
@@ -121,7 +121,8 @@ static void disown_run(struct transaction_run *run) {
 
 static void disown_begin(struct transactions *transactions, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
-    const char *record = strchr(receipt_record(receipt), ' '); /* behind the time; see putback_keep() */
+    const char *record =
+        strchr(receipt_record(receipt), ' '); /* the record follows the time; see putback_keep() */
     if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
         free(disowning);
         return;

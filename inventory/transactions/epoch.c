@@ -1,11 +1,9 @@
-/* Calls of epoch.lua; and before there is a grant of an epoch, each part of the journal is told of it, so
- * that who has an older grant decides nothing any more.
+/* The lock epoch in the store: the calls of epoch.lua. Before there is a grant of a new epoch, each part of
+ * the journal is told of the epoch, so that holders of older grants decide nothing any more.
  *
- * A part can forget that in a failover, so every tenth heartbeat tells one again, in turn. A part of a
- * cluster whose server is gone decides nothing meanwhile, and the others do not wait for it: it is told with
- * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
- * tokens.
- */
+ * A part can forget that in a failover, so every tenth heartbeat tells one part again, in turn. A part of a
+ * cluster whose server is gone decides nothing meanwhile, and the other parts do not wait for it. The first
+ * heartbeat after its return tells it. Until then the items' tokens protect the stock from older grants. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
@@ -15,7 +13,7 @@
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
-/* Heartbeats for each telling again. */
+/* Heartbeats for each part that is told again. */
 enum { AGAIN_EACH = 10 };
 
 #define KEYS "seckill:{baskets}:lock", "seckill:{baskets}:instances"
@@ -54,14 +52,14 @@ static void epoch_tell(struct transactions *transactions, unsigned number, uint6
     journal_raise_epoch(transactions, number, epoch, epoch_on_told, telling);
 }
 
-/* Whether its server was asked in vain, and is still gone. */
+/* Whether the part's server was asked in vain, and is still gone. */
 static bool epoch_is_gone(const struct transactions *transactions, unsigned number) {
     struct journal_keys keys;
     journal_keys_make(&keys, number);
     return transactions->journal_parts[number].lost && !router_is_up(transactions->shared->store, keys.epoch);
 }
 
-/* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
+/* Whether all parts of the journal that can be reached know the epoch. Begins to tell those that do not. */
 static bool epoch_is_in_journal(struct transactions *transactions, uint64_t epoch) {
     bool known = true;
     unsigned turn = transactions->journal_turn++ % (KEY_PARTS * AGAIN_EACH);
@@ -101,7 +99,7 @@ static void epoch_on_reply(void *ctx, const struct redis_value *value) {
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
-/* NULL when out of memory; the caller was told. */
+/* NULL when out of memory: then `fn` was called. */
 static struct call *epoch_call_new(struct transactions *transactions, uint64_t own,
                                    inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = malloc(sizeof *call);

@@ -222,7 +222,7 @@ void journal_find(struct transactions *transactions, struct inventory_transactio
 
 /* ---- transactions that were left unfinished ---- */
 
-/* Goes from part to part, until it has enough. Most parts have nothing that is due, which one command tells.
+/* A claim goes from part to part until it has enough. Most parts have nothing due, which one command tells.
  */
 struct claim {
     struct transactions *transactions;
@@ -231,14 +231,14 @@ struct claim {
     int64_t claim_ms, sent_ms;
     struct journal_keys part;
     int asked;    /* parts */
-    bool replied; /* one has */
+    bool replied; /* a part has */
     size_t most, count;
     struct inventory_transaction claimed[];
 };
 
 static void claim_next(struct claim *claim);
 
-/* A part that cannot be reached is left for the next time. */
+/* A part that cannot be reached is left to the next claim. */
 static void claim_on_claimed(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
     bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
@@ -277,7 +277,7 @@ static void claim_on_due(void *ctx, const struct redis_value *value) {
         claim_next(claim);
 }
 
-/* After a stall no more are claimed: confirms that arrived in time go first. */
+/* After a stall nothing more is claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
     struct transactions *transactions = claim->transactions;
     if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||

@@ -1,8 +1,9 @@
-/* A basket by one script (basket.lua), if one Redis holds all keys. No other client sees it half made, so
- * there is nothing to abort or recover, and no lock to acquire.
+/* Makes a basket by one script (basket.lua), if one Redis holds all keys. No other client sees the basket
+ * half made, so there is nothing to abort or recover, and no lock to acquire.
  *
  * The script reads the journal first and writes the basket to it last. So a call whose reply was lost is sent
- * again with the same nonce: at most one of the two is carried out, and the journal tells whose it was. */
+ * again with the same nonce: at most one of the two calls is carried out, and the journal tells whose basket
+ * it is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ enum {
     ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
 };
 
-/* The store did not carry out this call, and no earlier call of this run unless its reply was lost. */
+/* The store did not carry out this call. It may have carried out an earlier call of this run whose reply was
+ * lost. */
 static void one_script_refuse(struct transaction_run *run, enum inventory_status status) {
     if (run->deadline_ms == 0)
         transaction_finish(run, status);
@@ -53,7 +55,8 @@ static void one_script_on_refusal(struct transaction_run *run, const struct redi
     transaction_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
-/* The orders of a basket that was just made. One that is not settled is another run's. */
+/* Keeps receipts for the orders of a basket that was just made. A basket that is not at rest is another
+ * run's. */
 static void one_script_keep(struct transaction_run *run, const char *record) {
     struct transactions *transactions = run->transactions;
     struct inventory_transaction made = *run->transaction;

@@ -1,10 +1,10 @@
-/* The journal and the items are compared, page by page, and what the items lack is written again.
+/* Reconciles the items with the journal: compares both, page by page, and writes again what items lack.
  *
  * The journal says what each item of a transaction must have: the orders of a basket under digests that
  * follow from its nonce, the half of a transfer under the nonce itself. All of that was written before the
  * journal said so. So an item that lacks it has lost it in a failover, and nothing is compared too early. Or
- * another process has undone it: it took a decision for none that was lost, and that its maker has put back.
- */
+ * another process has undone it: the decision was lost, that process took the transaction for undecided, and
+ * then its maker put the decision back. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
@@ -24,11 +24,11 @@ struct reconciling {
     inventory_reconciled_fn *fn;
     void *ctx;
     unsigned part;
-    struct scan scan;                          /* of the part */
+    struct scan scan;                          /* of the part's journal */
     int pending;                               /* transactions of this page, and 1 until all were begun */
-    bool is_read;                              /* the part, as far as it can be */
-    bool failed;                               /* something could not be asked, or */
-    bool lost;                                 /* the reply to a write was lost */
+    bool is_read;                              /* the part was read, as far as it can be */
+    bool failed;                               /* something could not be asked */
+    bool lost;                                 /* the reply to a write was lost; then `failed`, too */
     struct inventory_reconciled told, at_part; /* so far, and when the part began */
 };
 
@@ -36,9 +36,9 @@ struct reconciling {
 struct comparing {
     struct reconciling *in;
     struct inventory_transaction transaction;
-    int pending; /* lines, and 1 until all were begun */
+    int pending; /* lines whose comparison has not ended, and 1 until all were begun */
     bool torn;
-    enum inventory_step step; /* a line of a held basket has taken it; READ: none */
+    enum inventory_step step; /* a step that a line of a held basket has taken; READ: none */
 };
 
 /* One line of it, and what its item must have. */
@@ -63,8 +63,8 @@ static void reconcile_end(struct reconciling *in) {
     free(in);
 }
 
-/* The page was compared. What could not be asked is left for the next time, and all else is mended now. Who
- * only counts wants all or nothing. */
+/* The page was compared. With `mend`, what could not be asked is left for the next time, and all else is
+ * mended now. A count needs all or nothing. */
 static void reconcile_count_down(struct reconciling *in) {
     if (--in->pending > 0)
         return;
@@ -93,7 +93,8 @@ static void reconcile_on_settled(struct inventory_transaction *transaction, enum
     free(settling);
 }
 
-/* The step stands; it was asked for in time: 1 is as early as can be. */
+/* Settles the basket by the step, which stands. The step was asked for in time, so arrived_ns is as early as
+ * can be. */
 static void reconcile_settle(struct transactions *transactions,
                              const struct inventory_transaction *transaction, enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
@@ -124,7 +125,8 @@ static void reconcile_end_line(struct line_compared *compared) {
     reconcile_end_transaction(of);
 }
 
-/* A shortage is told once, by who noted it; again if a reply was lost, with which it may have been noted. */
+/* A shortage is reported once, by the process that noted it. It is reported again if a reply was lost, since
+ * that call may have noted it. */
 static void reconcile_on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
@@ -141,7 +143,7 @@ static void reconcile_on_mended(void *ctx, const enum inventory_loss_outcome *ou
     reconcile_end_line(compared);
 }
 
-/* It is ending, or is to end. */
+/* Whether the basket is ending, or its hold is over. */
 static bool reconcile_needs_no_units(const struct comparing *of) {
     const struct inventory_transaction *transaction = &of->transaction;
     enum phase phase = (enum phase)transaction->phase;
@@ -150,7 +152,7 @@ static bool reconcile_needs_no_units(const struct comparing *of) {
            (phase == PHASE_HELD && now_ms >= transaction->expires_ms + INVENTORY_HOLD_GRACE_MS);
 }
 
-/* Whether the item has what it must have. A basket that was held when its record was read may have been
+/* Whether the item has what it must have. A basket that was held when the journal was read may have been
  * settled since. */
 static bool reconcile_has(const struct line_compared *compared, const char *standing) {
     struct inventory_order now, must;
@@ -165,8 +167,8 @@ static bool reconcile_has(const struct line_compared *compared, const char *stan
             (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
-/* The decision was lost, and the order ended by another one, which is weaker: see transaction.c. The journal
- * has the decision again, and its steps end no order that has ended: so the order must be as the decision
+/* The decision was lost, and the order ended by another, weaker one: see transaction.c. Now the journal has
+ * the decision again. Its steps do not end an order that has ended, so the order must become as the decision
  * leaves it. */
 static void reconcile_overrule(struct line_compared *compared, const char *standing) {
     const struct inventory_transaction *transaction = &compared->of->transaction;
@@ -180,8 +182,8 @@ static void reconcile_overrule(struct line_compared *compared, const char *stand
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }
 
-/* The journal has lost the last step of a held basket, and an item has it. It stands: to confirm before to
- * cancel. */
+/* The journal has lost the last step of a held basket, but an item has it. The step stands; a confirm goes
+ * before a cancel. */
 static void reconcile_note_step(struct line_compared *compared, const char *standing) {
     struct comparing *of = compared->of;
     struct inventory_order now;
@@ -217,7 +219,8 @@ static void reconcile_on_line(void *ctx, const struct redis_value *value) {
 
 /* ---- a transaction ---- */
 
-/* What the journal says was written to the items last; NOTHING: it is not decided, or undone. */
+/* The last write to the items, by the journal; NOTHING: the transaction is not decided, or is being undone.
+ */
 static enum line_write reconcile_written(const struct inventory_transaction *transaction) {
     switch ((enum phase)transaction->phase) {
     case PHASE_HELD:
@@ -270,7 +273,7 @@ static void reconcile_compare(struct reconciling *in, const struct inventory_tra
     in->pending++;
     for (int i = 0; i < (has_arrived ? transaction->count : 1); i++)
         reconcile_compare_line(of, i, write);
-    if (--of->pending == 0) { /* memory was short; the page is not over yet */
+    if (--of->pending == 0) { /* out of memory; the page is not over yet */
         free(of);
         in->pending--;
     }
@@ -334,6 +337,6 @@ void reconcile_begin(struct transactions *transactions, bool mend, inventory_rec
     *in = (struct reconciling){.transactions = transactions, .mend = mend, .fn = fn, .ctx = ctx};
     transactions->reconciling = in;
     if (mend)
-        transactions->torn = false; /* what is lost from now on is for the next time */
+        transactions->torn = false; /* what is lost from now on is left to the next comparison */
     reconcile_begin_part(in, 0);
 }

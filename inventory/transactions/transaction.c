@@ -5,18 +5,18 @@
  *     settle    go on from what the journal says
  *
  * The journal is the only memory. Whatever goes wrong (a lost reply, a dead process, another process that was
- * faster), a run begins again from what the journal says and goes on by the table in model/phases.c. Recovery
- * does the same. This is two-phase commit (J. Gray, "Notes on Data Base Operating Systems", 1978,
- * section 5.8) with a coordinator that is a record, so that any process can go on with it: no item waits for
- * a process.
+ * faster), a run begins again from what the journal says, and goes on by the table of phases in journal.c.
+ * Recovery does the same. This is two-phase commit (J. Gray, "Notes on Data Base Operating Systems", 1978,
+ * section 5.8) with a record as its coordinator. Any process can go on with a record, so no item waits for a
+ * process.
  *
  * What makes it safe: one move of the journal leaves `intent`, either to `aborting` or to the decision, so
  * two runs of one transaction cannot decide differently. Every write to an item is done once, by the
  * transaction's nonce, and a late debit finds that it was aborted.
  *
- * So a transaction is settled or finished without a lock. Only the caller that makes one holds locks, so that
- * two baskets do not abort each other. Its writes are refused if their fencing token is older than one that
- * the item has seen, so a holder that was paused past the end of its locks debits nothing. */
+ * So a transaction is settled or finished without a lock. Only the caller that makes a transaction holds
+ * locks, so that two baskets do not abort each other. Its writes are refused if their fencing token is older
+ * than one that the item has seen, so a holder that was paused past the end of its locks debits nothing. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <sodium.h>
@@ -28,7 +28,7 @@
 
 enum {
     OVERTAKEN_MOST = 8,
-    FINISH_MS = 1000, /* others finish later what was decided and is not written yet */
+    FINISH_MS = 1000, /* after this time others finish what was decided and is not written yet */
 };
 
 static void transaction_read_journal(struct transaction_run *run);
@@ -43,7 +43,7 @@ void transaction_finish(struct transaction_run *run, enum inventory_status statu
     transaction->done(transaction, status);
 }
 
-/* The state in which it was made. */
+/* The state in which the basket was made. */
 static enum inventory_state transaction_born(const struct inventory_transaction *transaction) {
     return transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
@@ -55,10 +55,10 @@ void transaction_conclude(struct transaction_run *run) {
     transaction->state = phases[transaction->phase].is;
     if (transaction->phase == PHASE_NONE) {
         if (run->mine)
-            journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent is over */
+            journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent was removed */
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
-        /* The first answer, whatever has become of it since. */
+        /* The first answer, whatever has become of the basket since. */
         transaction->now = transaction->state;
         transaction->state = transaction_born(transaction);
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
@@ -100,7 +100,7 @@ void transaction_tick(struct transactions *transactions, bool all) {
 
 /* ---- the journal ---- */
 
-/* Takes over the record if it asks for the same; otherwise the reason to end. */
+/* Adopts the record if it is the same request; otherwise returns the status to finish with. */
 static enum inventory_status transaction_adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
     if (!journal_read(&found, record)) {
@@ -154,8 +154,8 @@ static void transaction_on_yielded(void *ctx, const struct redis_value *value) {
     store_status(ctx, value);
 }
 
-/* A newer holder of a lock, or another lock, was seen: the rest is others' to do, and they need not wait.
- * Until then units are gone, so that no refusal is the last word. */
+/* A newer holder of a lock, or a newer lock, was seen. Others do the rest, and may begin at once. Until then
+ * the debited units are gone, so that no refusal is final. */
 static void transaction_yield(struct transaction_run *run) {
     struct transactions *transactions = run->transactions;
     const struct phase_row *row = &phases[run->transaction->phase];
@@ -166,7 +166,8 @@ static void transaction_yield(struct transaction_run *run) {
     transaction_finish(run, row->is == INVENTORY_STATE_ABORTED ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
-/* From when on others may finish it. After an intent: when the locks of its maker are over. */
+/* The time from which others may finish the transaction. After an intent: when its maker's leases are over.
+ */
 static int64_t transaction_due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
     int64_t now_ms = clock_wall_ms(run->transactions->shared->config.clock);
@@ -193,7 +194,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
         journal_keep(run->transactions, run->transaction, run->to, transaction_due_ms(run, run->to));
         transaction_go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
-        /* What was undone here may be decided after all: see putback.lua. */
+        /* What is undone here may have been decided after all: see putback.lua. */
         run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
@@ -270,8 +271,8 @@ static void transaction_on_settled(void *ctx, const struct redis_value *value) {
     failpoint_write(transactions->shared, "after", "settle", -1);
 }
 
-/* All is written. The reply of the journal is not waited for. If the move is lost, others finish the
- * transaction again and find nothing to do. */
+/* All is written: ends the run without waiting for the journal's reply. If the move is lost, others finish
+ * the transaction again and find nothing to do. */
 static void transaction_finish_phase(struct transaction_run *run, enum phase to) {
     struct transactions *transactions = run->transactions;
     failpoint_write(transactions->shared, "before", "settle", -1);
@@ -280,7 +281,7 @@ static void transaction_finish_phase(struct transaction_run *run, enum phase to)
     transaction_conclude(run);
 }
 
-/* Its units are back: notes how long they were gone. */
+/* The transaction's units are back: notes how long they were gone. */
 static void transaction_note_aborted(struct transaction_run *run) {
     const struct clock *clock = run->transactions->shared->config.clock;
     struct inventory_transaction *transaction = run->transaction;
@@ -289,12 +290,11 @@ static void transaction_note_aborted(struct transaction_run *run) {
     transaction->aborted_ns = run->debit_ns ? clock_mono_ns(clock) - run->debit_ns
                                             : (clock_wall_ms(clock) - transaction->created_ms) * 1000000;
     if (transaction->aborted_ns < 1)
-        transaction->aborted_ns = 1; /* the clock of its maker was ahead */
+        transaction->aborted_ns = 1; /* its maker's clock was ahead */
 }
 
-/* A failover lost units of what was decided, and they were sold again. The decision stands, to be carried out
- * when there are units. Who asks for the basket again gets the first answer; a confirm is not answered until
- * it is carried out. */
+/* A failover lost decided units, and they were sold again. The decision stands, and is carried out when there
+ * are units. A retry gets the first answer; a confirm gets UNKNOWN until it is carried out. */
 static void transaction_answer_lacking(struct transaction_run *run) {
     if (run->make && !run->mine)
         transaction_conclude(run);
@@ -302,9 +302,9 @@ static void transaction_answer_lacking(struct transaction_run *run) {
         transaction_finish(run, INVENTORY_UNKNOWN);
 }
 
-/* Orders have ended by another decision, which the journal lost in a failover. Of two decisions one stands:
- * to confirm before to cancel, that before to expire, and any before to abort, which nobody is told of. What
- * was written for the other one, reconcile.c writes anew. */
+/* Orders have ended by another decision, which the journal lost in a failover. Of two decisions the stronger
+ * one stands: confirm, then cancel, then expire, then abort, of which nobody is told. reconcile.c corrects
+ * what was written for the other one. */
 static void transaction_go_on_as_decided(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
     run->transactions->torn = true;
@@ -336,7 +336,7 @@ static void transaction_on_written(struct transaction_run *run) {
         transaction_move(run, next);
 }
 
-/* Whether the hold was over when the request arrived. */
+/* Whether the basket's hold was over when the request arrived. */
 static bool transaction_is_due(const struct transaction_run *run) {
     const struct inventory_transaction *transaction = run->transaction;
     return clock_wall_at_ms(run->transactions->shared->config.clock, transaction->arrived_ns) >=
@@ -378,8 +378,8 @@ static void transaction_on_items_first(struct transaction_run *run) {
         journal_ask(run->transactions, run->transaction, transaction_on_journal_after, run);
 }
 
-/* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
- * are there then, so this read need not refuse older fencing tokens. */
+/* Makes the transaction in steps. Reads the items, and the journal after them; on one server both at once.
+ * The debit takes only units that are there then, so this read need not refuse older fencing tokens. */
 static void transaction_by_steps(struct transaction_run *run) {
     bool at_once = router_is_one(run->transactions->shared->store);
     lines_read(run, false, at_once ? transaction_on_items : transaction_on_items_first);
@@ -432,7 +432,7 @@ static void transaction_go_on(struct transaction_run *run) {
         transaction_finish(run, INVENTORY_PENDING);
     else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(
-            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight: its buyer does not know it yet */
+            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight, so its buyer does not know it yet */
     else if (row->write == WRITE_NOTHING)
         transaction_move(run, row->next);
     else

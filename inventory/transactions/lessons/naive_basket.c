@@ -1,9 +1,9 @@
-/* A basket as people write it: read all items, decide, work, write all. For lessons.
+/* A basket as people write it, for lessons: read all items, decide, work, write all.
  *
  * Two things are wrong with it. A caller that read the same units meanwhile is overwritten, as in naive.c.
- * And between the first and the last write there is half a basket; if the process ends there, nobody knows
- * that it is half of one. If the lines have fencing tokens, line.lua writes by increments and refuses an
- * overtaken holder: that stops the first fault, not the second. */
+ * And between the first and the last write there is half a basket; if the process ends there, nobody notices.
+ * If the lines have fencing tokens, line.lua writes by increments and refuses an overtaken holder: that stops
+ * the first fault, not the second. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static int naive_basket_lines(const struct transaction_part *part, int lines[INV
 
 /* ---- the orders, by which a retry is known ---- */
 
-/* Whether this is the line's order, and the right one. */
+/* Whether the record is the line's order, as this request wants it. */
 static bool naive_basket_is_wanted(const struct transaction_run *run, int line, const char *record,
                                    int64_t *created_ms) {
     const struct inventory_transaction *transaction = run->transaction;
@@ -78,7 +78,7 @@ static void naive_basket_on_command(void *ctx, const struct redis_value *value) 
     lines_count_down(run, store_status(run->transactions->shared, value) == INVENTORY_OK);
 }
 
-/* What was worked out from the read, and not from what is there now. */
+/* Writes what follows from the read, whatever is there now. */
 static void naive_basket_overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
     struct router *store = run->transactions->shared->store;
@@ -108,7 +108,7 @@ static void naive_basket_overwrite(struct transaction_part *part) {
         router_call(store, naive_basket_on_command, run, 3 + 2 * n, entry);
 }
 
-/* The end of a read or a write that was refused, or whose reply was lost. */
+/* Ends a read or write that was refused, or whose reply was lost. */
 static void naive_basket_end(struct transaction_run *run) {
     if (run->status == INVENTORY_UNKNOWN)
         transaction_lost(run);
