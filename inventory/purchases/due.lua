@@ -1,4 +1,4 @@
--- Which items have holds that may be over. KEYS: indexes of due times (see stock.lua). ARGV: the time, how many items at most.
+-- Finds items with holds that may be over. KEYS: indexes of due times (see stock.lua). ARGV: the time, how many items at most.
 -- Replies the items' keys.
 local items = {}
 if redis.call('EXISTS', unpack(KEYS)) == 0 then return items end -- a shop without holds costs one command
