@@ -206,9 +206,9 @@ static struct history *histories_enter(struct purchases *purchases, const struct
     history->may_end_early = true;
     history->silent = history->again = -1;
     history->replicas = expected;
+    /* A promoted replica may lack the heartbeat. What it lacks is put back, so that does not count. */
     if (told->before[0])
-        purchases->beaten_ms =
-            0; /* a promoted replica may lack the heartbeat: what it lacks is put back anyway */
+        purchases->beaten_ms = 0;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     lacks |= history->suspect && histories_lack_forgotten(purchases);

@@ -137,7 +137,7 @@ struct showing {
     struct history *history;
     struct redis *redis;
     enum receipt_kind kind;
-    uint64_t seq; /* of of the receipt, whose place a newer one may have taken by the time of the reply */
+    uint64_t seq; /* of the receipt, whose place a newer one may have taken by the time of the reply */
     char place[INVENTORY_NAME_MAX + 1], field[INVENTORY_NAME_MAX + 1];
 };
 
