@@ -329,9 +329,8 @@ void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char 
     struct receipt *older = is_first ? NULL : receipts_find(receipts, kind, place, field);
     if (older && kind == RECEIPT_ORDER &&
         receipts_version(receipt_record(older)) > receipts_version(record)) {
-        receipt_free(
-            receipts,
-            receipt); /* it was read on another connection, before the other receipt's version was written */
+        /* It was read on another connection, before the other receipt's version was written. */
+        receipt_free(receipts, receipt);
         return;
     }
     if (older && older->todo)

@@ -74,8 +74,8 @@ struct receipts {
         struct receipt *first;
     } * buckets; /* a power of two of them; NULL: none was added */
     size_t bucket_count;
-    struct receipt
-        *unindexed; /* the first receipt that is not in the index, nor are those behind it; NULL: all are */
+    /* The first receipt that is not in the index; nor are those behind it. NULL: all are. */
+    struct receipt *unindexed;
     struct receipt_slab *slab, *spare; /* the slab that is being filled; empty slabs */
     bool forgotten;                    /* a receipt was forgotten whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];

@@ -362,8 +362,7 @@ void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *
     in->fn = fn;
     in->ctx = ctx;
     transactions->audit_all = in;
-    in->moves = router_moves(transactions->shared->store) -
-                1; /* a number that differs, so that the first list begins */
+    in->moves = router_moves(transactions->shared->store) - 1; /* differs, so the first list begins */
     audit_all_read_map(in);
 }
 

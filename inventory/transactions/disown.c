@@ -121,8 +121,7 @@ static void disown_run(struct transaction_run *run) {
 
 static void disown_begin(struct transactions *transactions, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
-    const char *record =
-        strchr(receipt_record(receipt), ' '); /* the record follows the time; see putback_keep() */
+    const char *record = strchr(receipt_record(receipt), ' '); /* follows the time; see putback_keep() */
     if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
         free(disowning);
         return;
