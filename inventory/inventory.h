@@ -103,8 +103,7 @@ enum inventory_loss_outcome {
     INVENTORY_LOSS_NOTED,        /* the same, and another process has reported it */
     INVENTORY_LOSS_UNKNOWN_ITEM, /* its item is lost too */
     INVENTORY_LOSS_DIFFERS,      /* something else was acknowledged since, and stands */
-    /* It was made again, and both attempts stand: the transfer's units were sold before one could be undone.
-     */
+    /* Both attempts stand: the transfer's units were sold before one attempt could be undone. */
     INVENTORY_LOSS_TWICE,
     /* It stands, but its basket or transfer is lost. Only an audit finds this. */
     INVENTORY_LOSS_UNKNOWN_TRANSACTION,

@@ -30,7 +30,7 @@ struct inventory_heartbeat {
     const char *lock;   /* of that epoch */
     int64_t quiet_ms;   /* how long after its last heartbeat the instance may have grants */
     int64_t fresh_ms;   /* an instance whose heartbeat is younger than this is live */
-    int64_t rewrite_ms; /* for so long after a written heartbeat none is written; part of quiet_ms */
+    int64_t rewrite_ms; /* for this long after a written heartbeat none is written; part of quiet_ms */
 };
 
 /* Each call answers OK with the epoch, UNAVAILABLE or UNKNOWN. */

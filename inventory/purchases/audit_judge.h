@@ -5,7 +5,7 @@
 #include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
 
-/* What is read at one moment. */
+/* The counters as read at one moment. */
 struct audit_moment {
     struct inventory_item item;
     int64_t returned; /* units of orders that hold none any more */

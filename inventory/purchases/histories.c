@@ -95,8 +95,8 @@ static int histories_oldest(const struct purchases *purchases, bool free_only) {
     return putback->history_count;
 }
 
-/* Makes room for one more history. What is sold in a history that ended is never covered, so a history that a
- * server has is ended only if no other is left. False: there is no room. */
+/* Makes room for one more history. Orders of an ended history are never covered, so a history that a server
+ * has is ended only if no other is left. False: there is no room. */
 static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)

@@ -9,7 +9,7 @@
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
 
-/* One server's part in it. */
+/* One server's part in a request. */
 struct part {
     struct request *request;
     const struct redis *redis; /* NULL: it is not asked */
@@ -123,7 +123,8 @@ static bool health_lacks_replicas(struct request *request, const char *address, 
     return replicas < wanted;
 }
 
-/* With --replicas this reply too was held until the replicas had all that is older. */
+/* Notes the server and its replicas. With --replicas this reply, too, was held until the replicas had all
+ * that is older. */
 static void health_judge_replicas(struct part *part, const char *info) {
     struct inventory_health *health = &part->request->health;
     struct replication replication;

@@ -28,8 +28,9 @@ struct scan {
     void *ctx;
 };
 
-/* Pages are asked for in the first 12 ms after each tick, of which there are twenty a second: `*tick_ms` is
- * the time of the last one. `fn` is perhaps called from within. The scan must live until it has ended. */
+/* Begins a scan. It asks for pages in the first 12 ms after each tick; `*tick_ms` is the time of the last
+ * tick, and there are twenty a second. `fn` is perhaps called from within. `scan` must live until the scan
+ * has ended. */
 void scan_begin(struct scan *scan, struct router *store, const struct clock *clock, const int64_t *tick_ms,
                 const char *key, scan_fn *fn, void *ctx);
 /* Call it when the page was dealt with. False: it was the last one. Otherwise the next page is asked for, now

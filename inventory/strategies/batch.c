@@ -4,9 +4,9 @@
  * has one, since no call reaches two parts. At the end of each turn of the loop a lane's purchases leave
  * together, as one flight, if none is in flight: one script call for the items on sale, and a check for each
  * item that is sold out. A second flight may leave beside the first, if it is at least as large: the store
- * works on one while the replies and requests of the other are on their way, and small calls, each of which
- * costs a sync of the append-only file, do not keep it busy. There is no timer: a lone purchase finds nothing
- * in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
+ * works on one while the replies and requests of the other are on their way. Each call costs a sync of the
+ * append-only file, so the store is not kept busy with small calls. There is no timer: a lone purchase finds
+ * nothing in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
  *
  * A check does not sell: it only reads the units left, the time, and the orders of the keys. It reads the
  * units first, so an order that is not there afterwards was not there when no units were left. */

@@ -41,7 +41,7 @@ struct comparing {
     enum inventory_step step; /* a step that a line of a held basket has taken; READ: none */
 };
 
-/* One line of it, and what its item must have. */
+/* One line of the transaction, and the record that its item must have. */
 struct line_compared {
     struct comparing *of;
     const struct inventory_line *line;

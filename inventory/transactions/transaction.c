@@ -194,7 +194,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
         journal_keep(run->transactions, run->transaction, run->to, transaction_due_ms(run, run->to));
         transaction_go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
-        /* What is undone here may have been decided after all: see putback.lua. */
+        /* This run aborts what may have been decided after all: see putback.lua. */
         run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
