@@ -120,11 +120,10 @@ local function order()
   local takes = (to == AVAILABLE and 0 or quantity) - (from == AVAILABLE and 0 or held)
   local limit, had = terms.limit, item[5] or 0
   if takes > 0 and (takes > item[AVAILABLE] or limit > 0 and had + takes > limit) then return unfit() end
-  move(item, held, from, AVAILABLE)
-  move(item, quantity, AVAILABLE, to)
   local new = {name, state .. (version > 1 and version or '') .. rest}
   if limit > 0 and takes ~= 0 then new[3], new[4] = '@' .. user, had + takes end
-  save(key, item, new)
+  move(key, item, held, from, AVAILABLE, new)
+  move(key, item, quantity, AVAILABLE, to, {})
   tell(events, new[1], new[2])
   add(key, 'returned', (is_returned(state) and quantity or 0) - (is_returned(was) and held or 0))
   if state == 'h' then

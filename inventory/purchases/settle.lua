@@ -16,8 +16,7 @@ local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 local function settle(item, terms, digest, record, state)
   local quantity, user = match(record, '^h%d* (%d+) (%S+)')
   record = next_record(record, state)
-  move(item, quantity, HELD, state == 'c' and SOLD or AVAILABLE)
-  save(key, item, {digest, record})
+  move(key, item, quantity, HELD, state == 'c' and SOLD or AVAILABLE, {digest, record})
   tell(events, digest, record)
   call('ZREM', holds, digest)
   if state ~= 'c' then

@@ -12,7 +12,7 @@
 -- Beside it, under the same hash tag: `holds` (sorted set: digest by expiry) and `due` (sorted set: item by expiry of its first hold, for all
 -- items of the part).
 --
--- Conservation: INITIAL + restocked = available + held + sold. Only move() and bring() change these, and save() writes them.
+-- Conservation: INITIAL + restocked = available + held + sold. Only move() and bring() change these.
 local call, format, match = redis.call, string.format, string.match
 
 -- This server's clock (ms).
@@ -36,6 +36,7 @@ end
 
 -- The places of units in an item that was read. Further fields follow from 5 on.
 local AVAILABLE, HELD, SOLD = 2, 3, 4
+local PLACES = {'terms', 'available', 'held', 'sold'}
 
 -- Reads the item and further fields. Returns the item and its terms; nil: there is no such item.
 local function read(key, ...)
@@ -54,19 +55,12 @@ local function refusal(terms, now, left, units, had)
   if terms.limit > 0 and had + units > terms.limit then return 'limit' end
 end
 
--- Moves units from one place to another.
-local function move(item, units, from, to)
+-- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...}. This is the first write of every
+-- script, and Redis refuses it when out of memory or read-only. So a script is carried out whole or not at all.
+local function move(key, item, units, from, to, new)
   item[from] = item[from] - units
   item[to] = item[to] + units
-end
-
--- A place of units as text, unchanged if nothing was moved. (`%d` is several times faster than Redis is at printing a Lua number.)
-local function digits(n) return type(n) == 'string' and n or format('%d', n) end
-
--- Writes where the units are, and the fields of `new` {field, value, ...}. This is the first write of every script, and Redis refuses it when out of
--- memory or read-only. So a script is carried out whole or not at all.
-local function save(key, item, new)
-  call('HSET', key, 'available', digits(item[AVAILABLE]), 'held', digits(item[HELD]), 'sold', digits(item[SOLD]), unpack(new))
+  call('HSET', key, PLACES[from], item[from], PLACES[to], item[to], unpack(new))
 end
 
 -- Appends to the event stream, if there is one.
@@ -82,7 +76,7 @@ end
 -- Brings units into the item, or takes them out if `units` is negative. Writes the record of that, and `word` to the event stream.
 local function bring(key, item, units, word, digest, record, events)
   item[AVAILABLE] = item[AVAILABLE] + units
-  save(key, item, {'+' .. digest, record})
+  call('HSET', key, 'available', item[AVAILABLE], '+' .. digest, record)
   add(key, 'restocked', units)
   tell(events, word, format('%d', units))
 end

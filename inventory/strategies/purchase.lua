@@ -37,8 +37,8 @@ local function sell_one(a, item, terms, key, holds, due, events, place, expires,
   if r then return {item[AVAILABLE], expires, r} end
   local notes = read_notes(item, key, a, 1)
   local record = head .. quantity .. ' ' .. (limited and sub(user, 2) or user) .. tail
-  move(item, quantity, AVAILABLE, place)
-  save(key, item, limited and {digest, record, user, before == 0 and quantity or before + quantity} or {digest, record})
+  move(key, item, quantity, AVAILABLE, place,
+    limited and {digest, record, user, before == 0 and quantity or before + quantity} or {digest, record})
   tell(events, digest, record)
   if holds then hold(key, holds, due, {expires, digest}) end
   forget(key, notes, digest, 1)
@@ -74,8 +74,7 @@ local function sell_many(a, n, item, terms, key, holds, due, events, place, expi
   end
   reply[1] = left
   if w > 0 then
-    move(item, item[AVAILABLE] - left, AVAILABLE, place)
-    save(key, item, new)
+    move(key, item, item[AVAILABLE] - left, AVAILABLE, place, new)
     for i = 1, events and w or 0, step do tell(events, new[i], new[i + 1]) end
     if holds then
       local entries, e = {}, 0

@@ -45,8 +45,7 @@ for _, item in ipairs(items) do
   local orders, told = item.orders, #item.orders
   for i = 2, told, 2 do orders[i] = head .. format('%d', orders[i]) .. tail end
   if item.terms.limit > 0 then orders[told + 1], orders[told + 2] = '@' .. user, item.had + item.wanted end
-  move(item.stock, item.wanted, AVAILABLE, hold_ms > 0 and HELD or SOLD)
-  save(item.key, item.stock, orders)
+  move(item.key, item.stock, item.wanted, AVAILABLE, hold_ms > 0 and HELD or SOLD, orders)
   tell(item.events, unpack(orders, 1, told))
 end
 local record = table.concat({hold_ms > 0 and 'held' or 'confirmed', nonce, now, expires, user, lines}, ' ')

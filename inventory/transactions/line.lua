@@ -57,12 +57,12 @@ if token ~= '' then
   if newest ~= token and what ~= 'read' then call('SET', newest_token, token) end
 end
 
--- Writes the orders as they are now, and what the user has.
-local function write(units)
+-- Moves units, and writes the orders as they are now. The user has so many units `more`.
+local function write(units, from, to, more)
   local new = {}
   for i = 1, n do new[2 * i - 1], new[2 * i] = digests[i], records[i] end
-  if limit > 0 and units ~= 0 then new[2 * n + 1], new[2 * n + 2] = '@' .. user, had + units end
-  save(key, item, new)
+  if limit > 0 and more ~= 0 then new[2 * n + 1], new[2 * n + 2] = '@' .. user, had + more end
+  move(key, item, units, from, to, new)
   tell(events, unpack(new, 1, 2 * n))
 end
 
@@ -101,8 +101,7 @@ function act.debit()
   if reason == 'sold-out' then return {reason, item[AVAILABLE]} end
   if reason == 'limit' then return {reason, limit - had} end
   if reason then return {reason} end
-  move(item, quantity, AVAILABLE, string.sub(records[1], 1, 1) == 'c' and SOLD or HELD)
-  write(quantity)
+  write(quantity, AVAILABLE, string.sub(records[1], 1, 1) == 'c' and SOLD or HELD, quantity)
   return {'done'}
 end
 
@@ -136,10 +135,9 @@ function act.settle()
   if confirms and lacking > 0 and (lacking > item[AVAILABLE] or limit > 0 and had + lacking > limit) then
     return noted and {'short'} or {'otherwise', ''}
   end
-  move(item, held, HELD, confirms and SOLD or AVAILABLE)
-  move(item, sold, SOLD, AVAILABLE)
-  if confirms then move(item, lacking, AVAILABLE, SOLD) end
-  write(confirms and lacking or 0 - held - sold)
+  write(held, HELD, confirms and SOLD or AVAILABLE, confirms and lacking or 0 - held - sold)
+  if sold > 0 then move(key, item, sold, SOLD, AVAILABLE, {}) end
+  if confirms and lacking > 0 then move(key, item, lacking, AVAILABLE, SOLD, {}) end
   add(key, 'returned', confirms and 0 - expired or held + sold + lacking)
   for i = 1, (lacking > 0 or ended) and n or 0 do
     forget_shortage(digests[i])
