@@ -24,8 +24,7 @@ struct request {
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
     uv_timer_t timer;
-    int ticks; /* of the timer; before the last one all that came was read, also after a pause of the process
-                */
+    int ticks;               /* of the timer; by the last one all that came was read, even after a pause */
     bool closed;             /* the timer is */
     int pending;             /* servers that have not answered, and 1 until all are asked */
     int good;                /* servers that have answered, and sell */
