@@ -35,8 +35,7 @@ static void killed_before_it_could_answer(void) {
     CHECK_INT(shop_buy(shop.port, "x", "u", 1, "first", NULL), 201);
     proxy_set(shop.proxy, PROXY_DELAY, 60000, "}:x");
     shop_buy_begin(&conn, shop.port, "x", "u", 2, "k");
-    for (int64_t until_ms = harness_now_ms() + 5000;
-         stock_orders(&shop.redis, "x") != 2;)
+    for (int64_t until_ms = harness_now_ms() + 5000; stock_orders(&shop.redis, "x") != 2;)
         CHECK(harness_now_ms() < until_ms);
     seckilld_kill(&shop.service);
     CHECK_INT(web_read_response(&conn, &response), WEB_CLOSED);
