@@ -40,10 +40,7 @@ static void grow(int count) {
 static struct seller *open_sale(enum inventory_strategy sold_by, bool held, int orders) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = seller_open(shop_open(), &redis);
-    struct inventory_item item = terms("phone", sold_by, STOCK);
-    item.hold_ms = held ? HOLD_MS : 0;
-    item.limit = 1000000;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", sold_by, STOCK, 1000000, held ? HOLD_MS : 0);
     grow(orders);
     return seller;
 }
@@ -61,7 +58,7 @@ static void test_large(void) {
     struct seller *seller = open_sale(INVENTORY_BATCH, false, MANY);
     struct inventory_audit audit;
     redis_command(&redis, "CONFIG", "RESETSTAT", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(audit.exact && audit.conserved);
     CHECK_INT(audit.off_by, 0);
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], MANY);
@@ -71,10 +68,10 @@ static void test_large(void) {
     CHECK_INT(calls_of("hgetall") + calls_of("hvals") + calls_of("hkeys"), 0);
     /* One order that was changed, and one that is missing, show among all of them. */
     redis_command(&redis, "HSET", ITEM, "0000000000000000033333", "c 1 old33332 1700000000000", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(audit.exact && !audit.conserved);
     redis_command(&redis, "HDEL", ITEM, "0000000000000000033333", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(audit.exact && !audit.conserved);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], MANY - 1);
 }
@@ -163,7 +160,7 @@ static void check_quiet(struct seller *seller) {
     int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
     do {
         CHECK(harness_now_ms() < deadline_ms);
-        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+        audit = item_audited(seller, "phone");
         CHECK(audit.conserved);
         check_off_by(&audit);
     } while (!audit.exact);
@@ -265,7 +262,7 @@ static void test_planted(void) {
         audit_while_selling(seller, &audit);
         if (audit.conserved)
             FAIL("not noticed: %s %s %s %s", p[0], p[1], p[2], p[3] ? p[3] : "");
-        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+        audit = item_audited(seller, "phone");
         CHECK(audit.exact && !audit.conserved);
         shop_close(seller->shop);
     }

@@ -14,9 +14,7 @@ static struct seller *open_seller(void) {
 }
 
 static void put_with_limit(struct seller *seller, const char *name, int64_t stock, int64_t limit) {
-    struct inventory_item item = terms(name, strategy, stock);
-    item.limit = limit;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, name, strategy, stock, limit, 0);
 }
 
 static struct buy *begin(struct seller *seller, const char *item, int i, int64_t quantity) {
@@ -148,9 +146,7 @@ static void test_without_events(void) {
         seller_open_with(shop, &(struct seller_options){.port = redis.port, .without_events = true});
     seller_wait_up(seller);
     seller->locked = true;
-    struct inventory_item held = terms("phone", strategy, 10);
-    held.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 10, 0, 60000);
     const struct buy *first = buy(seller, "phone", "ann", "k1", 2),
                      *second = buy(seller, "phone", "bob", "k2", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
@@ -159,8 +155,7 @@ static void test_without_events(void) {
     CHECK_STATUS(order_step(seller, second->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:events"), NULL), 0);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK(audit.conserved);
     CHECK_INT(audit.item.available, 13);
     CHECK_INT(audit.item.sold, 2);
@@ -355,8 +350,7 @@ static void test_limit_within_a_turn(void) {
     buy_begin(seller, "phone", "bob", "b2", 2);
     buy_begin(seller, "phone", "bob", "b3", 1);
     shop_settle(seller->shop);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
     if (strategy == INVENTORY_DECR) /* two that are in each other's way may both be refused */
@@ -400,8 +394,7 @@ static void test_overload(void) {
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
     CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
     if (strategy < INVENTORY_NAIVE || fenced)
         check_books(seller, &redis, "phone", 700, 0, 300);
@@ -533,8 +526,7 @@ int main(int argc, char **argv) {
     harness_run("many items leave in one call", test_many_items_one_call);
     harness_run("each item of a call has its own answer", test_each_item_its_answer);
     harness_run("items take turns", test_items_take_turns);
-    run_each("without the event stream", test_without_events, INVENTORY_LOCKED);
-    run_fenced("without the event stream", test_without_events);
+    run_each_and_fenced("without the event stream", test_without_events, INVENTORY_LOCKED);
     harness_run("a lone purchase leaves at once", test_alone_at_once);
     harness_run("two calls in flight, the others gather", test_two_in_flight);
     harness_run("the second call is as large as the first", test_the_second_is_as_large);
@@ -545,12 +537,10 @@ int main(int argc, char **argv) {
     harness_run("names that nobody sells", test_unknown_names_are_forgotten);
     run_each("more than a batch, and all of them again", test_more_than_a_batch, INVENTORY_OPTIMISTIC);
     run_each("thousands of items in one turn", test_many_items, INVENTORY_OPTIMISTIC);
-    run_each("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
-    run_fenced("one key many times in one turn", test_twins);
-    run_each("one key many times, and one unit", test_twins_of_the_last_unit, INVENTORY_OPTIMISTIC);
-    run_fenced("one key many times, and one unit", test_twins_of_the_last_unit);
-    run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
-    run_fenced("one user many times in one turn", test_limit_within_a_turn);
+    run_each_and_fenced("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
+    run_each_and_fenced("one key many times, and one unit", test_twins_of_the_last_unit,
+                        INVENTORY_OPTIMISTIC);
+    run_each_and_fenced("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
     run_each("made anew behind the seller's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);

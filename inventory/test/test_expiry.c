@@ -24,10 +24,7 @@ static struct seller *open_seller(void (*at_failpoint)(void *ctx, const char *st
 }
 
 static void put(struct seller *seller, const char *name, int64_t stock, int64_t hold_ms) {
-    struct inventory_item item = terms(name, strategy, stock);
-    item.hold_ms = hold_ms;
-    item.limit = stock;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, name, strategy, stock, stock, hold_ms);
 }
 
 static struct seller *open_sale(void) {
@@ -289,8 +286,7 @@ static void test_race(void) {
     holds_sweep(racers[0].seller, &redis);
     CHECK_INT(indexed(), 0);
     for (int i = 0; i < RACE_ITEMS; i++) {
-        struct inventory_audit audit;
-        CHECK_STATUS(item_audit(racers[0].seller, harness_format("item%d", i), &audit), INVENTORY_OK);
+        struct inventory_audit audit = item_audited(racers[0].seller, harness_format("item%d", i));
         CHECK(audit.conserved);
         CHECK_INT(audit.holds + audit.item.held, 0);
         CHECK_INT(audit.item.available, RACE_STOCK);
@@ -336,8 +332,7 @@ int main(int argc, char **argv) {
     harness_run("many holds of one item do not hold up another's", test_many_in_one);
     harness_run("a purchase before the sweep", test_late_entry);
     harness_run("the store's clock is set back", test_clock_set_back);
-    run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
-    run_fenced("killed at each step", test_killed);
+    run_each_and_fenced("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     for (int i = 0; i <= INVENTORY_OPTIMISTIC; i++) {
         strategy = (enum inventory_strategy)i;
         if (i != INVENTORY_LUA) /* it has the script of `batch` */

@@ -128,8 +128,7 @@ static void test_killed_under_load(void) {
     load_until(seller, &count, 4 * 400);
     shop_settle(shop);
     int64_t units = check_answers(seller);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], units);
     CHECK_INT(audit.oversold, 0);
     if (strategy != INVENTORY_DECR) /* which loses units when it is interrupted, but no order */
@@ -168,8 +167,7 @@ static void test_killed_between_reply_and_next_call(void) {
     for (const struct buy *buy = shop->buys; buy; buy = buy->next)
         CHECK(buy->status == INVENTORY_OK || buy->status == INVENTORY_UNAVAILABLE ||
               buy->status == INVENTORY_UNKNOWN);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], buys_with(shop, INVENTORY_OK));
     if (strategy != INVENTORY_DECR)
         CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
@@ -188,10 +186,6 @@ static void restart_empty(struct seller *seller, struct redis_server *redis) {
         shop_idle(seller->shop, 300);
 }
 
-static bool has_no_receipts(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
-}
-
 static void test_restarted_empty(void) {
     struct redis_server redis;
     start(&redis);
@@ -207,7 +201,8 @@ static void test_restarted_empty(void) {
     check_books(seller, &redis, "phone", 4, 0, 1);
     check_books(seller, &redis, "gone", 0, 0, 1);
     seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
-    shop_wait(seller->shop, has_no_receipts, seller, "the receipts are forgotten");
+    SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+               "the receipts are forgotten");
     restart_empty(seller, &redis);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
@@ -395,8 +390,7 @@ int main(int argc, char **argv) {
     run_fenced("killed between a reply and the next call", test_killed_between_reply_and_next_call);
     run_each("killed with a long queue", test_killed_with_a_long_queue, INVENTORY_LOCKED);
     run_each("restarted empty", test_restarted_empty, INVENTORY_OPTIMISTIC);
-    run_each("paused for longer than a call may take", test_paused, INVENTORY_LUA);
-    run_fenced("paused for longer than a call may take", test_paused);
+    run_each_and_fenced("paused for longer than a call may take", test_paused, INVENTORY_LUA);
     run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
     harness_run("closed with everything in flight", test_closed_when_busy);
     harness_run("closed at once, and not opened at all", test_closed_at_once);

@@ -19,9 +19,7 @@ static bool have_heartbeats(void *redis) {
 }
 
 static void put_hold(struct seller *seller, const char *item, int64_t stock) {
-    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
-    put.hold_ms = HOLD_MS;
-    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
+    item_put_with(seller, item, stock, 0, HOLD_MS);
 }
 
 /* Two sellers at a pair whose replica gets nothing from now on. */
@@ -70,11 +68,6 @@ static void test_rest(void) {
     check_books(seller, &pair.replica, "seat", 0, 2, 1);
 }
 
-static bool is_indexed(void *arg) {
-    (void)arg;
-    return holds_indexed(&pair.replica, "+inf") == 1;
-}
-
 /* He had entered the item in the index of due times, and the replica has not got that. A hold of the other
  * one, which is put back, ends all the same. */
 static void test_index(void) {
@@ -85,7 +78,7 @@ static void test_index(void) {
     CHECK_STATUS(kept->status, INVENTORY_OK);
     lose(seller, gone);
     told_check(&told, 1, 0);
-    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
+    SHOP_UNTIL(seller->shop, holds_indexed(&pair.replica, "+inf") == 1, "the item is in the index");
     redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
     holds_sweep(seller, &pair.replica);
     check_books(seller, &pair.replica, "seat", 3, 0, 0);
@@ -113,10 +106,6 @@ static void test_item(void) {
     check_books(seller, &pair.replica, "seat", 2, 1, 0);
 }
 
-static bool knows_its_disk(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.histories[0].synced;
-}
-
 /* One Redis that is restarted, and one of two sellers dies with it. What he acknowledged may be lost, unless
  * the disk had it; and also if the store has forgotten who lived. */
 static void restart(const char *syncs, bool wiped, int unkept) {
@@ -128,7 +117,8 @@ static void restart(const char *syncs, bool wiped, int unkept) {
                   *gone = told_seller_open_with(shop, &options, &others);
     shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
     if (strcmp(syncs, "always") == 0)
-        shop_wait(shop, knows_its_disk, seller, "it knows that writes are synced");
+        SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.histories[0].synced,
+                   "it knows that writes are synced");
     seller_close(gone);
     redis_kill(&redis);
     seller_wait_down(seller);
@@ -172,10 +162,6 @@ static void beat_again(struct seller *seller) {
     shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
 }
 
-static bool has_beaten(void *seller) {
-    return has_beaten_since(&(struct beaten){seller, 0});
-}
-
 /* Without an append-only file it goes on from its last snapshot, and what was acknowledged since then, and is
  * not kept any more, is lost. All sellers live. */
 static void restart_from_snapshot(bool older, bool newcomer) {
@@ -185,7 +171,7 @@ static void restart_from_snapshot(bool older, bool newcomer) {
     struct proxy *way = proxy_start(redis.port);
     struct seller *seller =
         told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), &told);
-    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    SHOP_UNTIL(seller->shop, has_beaten_since(&(struct beaten){seller, 0}), "it has a heartbeat");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
     redis_clock()->ahead_ms += 10000;
     beat_again(seller);
@@ -267,10 +253,6 @@ static void test_starts_at_snapshot(void) {
 
 static long long copied_before;
 
-static bool knows_both(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->replicas == 2;
-}
-
 /* A replica is promoted, and the seller who died had his last order on one replica. If there were two, it may
  * be the other one. */
 static void promote_one_of(int replicas) {
@@ -284,7 +266,8 @@ static void promote_one_of(int replicas) {
     shop_wait(seller->shop, have_heartbeats, &pair.replica, "both have heartbeats");
     if (replicas == 2) {
         redis_start_replica(&second, &pair.master);
-        shop_wait(seller->shop, knows_both, seller, "both replicas are known");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->histories[0]->replicas == 2,
+                   "both replicas are known");
         pair_cut(&pair);
     }
     CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
@@ -348,7 +331,7 @@ static void test_master_empty(void) {
     struct seller *seller = told_seller_open_with(
         shop_open(),
         &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS, .replicas = 1}, &told);
-    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    SHOP_UNTIL(seller->shop, has_beaten_since(&(struct beaten){seller, 0}), "it has a heartbeat");
     redis_kill(&pair.master);
     seller_wait_down(seller);
     redis_wipe(&pair.master);

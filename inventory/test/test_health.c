@@ -191,8 +191,7 @@ static struct seller *open_cluster(const char **other) {
     redis_cluster_flush(&cluster);
     struct seller *seller =
         seller_open_with(shop_open(), &(struct seller_options){.url = redis_cluster_url(&cluster)});
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
     *other = "lamp";
     for (int i = 0; of(*other) == of("phone"); i++)
         *other = harness_format("lamp%d", i);

@@ -240,15 +240,11 @@ static void on_debit_answered(struct inventory_transaction *transaction, enum in
     txn->status = status;
 }
 
-static bool is_answered(void *arg) {
-    return ((struct txn *)arg)->answers > 0;
-}
-
 static enum inventory_status debit_again(struct txn *txn) {
     txn->answers = 0;
     txn->transaction.done = on_debit_answered;
     transaction_begin(&txn->seller->inventory->transactions, &txn->transaction, debit, INVENTORY_READ);
-    shop_wait(txn->seller->shop, is_answered, txn, "the debit is answered");
+    SHOP_UNTIL(txn->seller->shop, txn->answers > 0, "the debit is answered");
     return txn->status;
 }
 

@@ -13,10 +13,7 @@ static struct redis_server redis;
 static struct seller *open_seller(int64_t stock, int64_t limit) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = seller_open(shop_open(), &redis);
-    struct inventory_item item = terms("phone", INVENTORY_BATCH, stock);
-    item.hold_ms = HOLD_MS;
-    item.limit = limit;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_with(seller, "phone", stock, limit, HOLD_MS);
     return seller;
 }
 
@@ -134,10 +131,6 @@ static bool all_expired(void *arg) {
     return expired >= 250;
 }
 
-static bool has_swept(void *seller) {
-    return !((struct seller *)seller)->inventory->purchases.sweeping;
-}
-
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */
 static void check_sweep(bool two) {
     struct seller *seller = open_seller(300, 5);
@@ -151,7 +144,7 @@ static void check_sweep(bool two) {
     const struct inventory_order *young = hold(seller, "young", 3);
     check_books(seller, &redis, "phone", 47, 253, 0);
     inventory_sweep(seller->inventory);
-    shop_wait(seller->shop, has_swept, seller, "the sweep ends");
+    SHOP_UNTIL(seller->shop, !seller->inventory->purchases.sweeping, "the sweep ends");
     check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(seller->inventory);

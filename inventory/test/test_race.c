@@ -121,10 +121,7 @@ static void test_everything_at_once(void) {
     struct seller *sellers[SELLERS];
     open_sellers(sellers);
     struct shop *shop = sellers[0]->shop;
-    struct inventory_item item = terms("phone", strategy, STOCK);
-    item.hold_ms = 200;
-    item.limit = 5;
-    CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
+    item_put_as(sellers[0], "phone", strategy, STOCK, 5, 200);
     for (int i = 0; i < 3000; i++) {
         struct seller *seller = sellers[below(&random, SELLERS)];
         redis_clock()->ahead_ms += below(&random, 4);
@@ -149,8 +146,7 @@ static void test_everything_at_once(void) {
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_KEY_REUSED) + buys_with(shop, INVENTORY_UNKNOWN), 0);
     CHECK(buys_with(shop, INVENTORY_OK) > STOCK / 3);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(sellers[0], "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(sellers[0], "phone");
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
 }
@@ -228,8 +224,7 @@ static void test_naive_oversells(void) {
             keep_below(shop, 8);
         }
         shop_settle(shop);
-        struct inventory_audit audit;
-        CHECK_STATUS(item_audit(sellers[0], "phone", &audit), INVENTORY_OK);
+        struct inventory_audit audit = item_audited(sellers[0], "phone");
         int sold = buys_with(shop, INVENTORY_OK);
         CHECK(sold > 10);
         CHECK_INT(audit.oversold, sold - 10);
@@ -276,10 +271,6 @@ static void on_worked(void *ctx, bool closing) {
     *(bool *)ctx = !closing;
 }
 
-static bool is_set(void *arg) {
-    return *(bool *)arg;
-}
-
 /* Those who come after it do not put off somebody's end of work. */
 static void test_work_beside_arrivals(void) {
     struct delayed *delayed = harness_alloc(2 * sizeof *delayed);
@@ -294,8 +285,8 @@ static void test_work_beside_arrivals(void) {
     }
     work_delay_begin(&seller->inventory->work_delay, &delayed[1], on_worked, &done[1]);
     CHECK_INT(uv_timer_get_due_in(&seller->inventory->work_delay.timer), 0);
-    shop_wait(shop, is_set, &done[0], "the first has worked");
-    shop_wait(shop, is_set, &done[1], "the second has worked");
+    SHOP_UNTIL(shop, done[0], "the first has worked");
+    SHOP_UNTIL(shop, done[1], "the second has worked");
 }
 
 int main(int argc, char **argv) {

@@ -21,10 +21,7 @@ static struct seller *open_at_pair(void) {
 }
 
 static void put_hold(struct seller *seller, const char *item, int64_t stock, int64_t hold_ms) {
-    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
-    put.hold_ms = hold_ms;
-    put.limit = 5;
-    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
+    item_put_with(seller, item, stock, 5, hold_ms);
 }
 
 static void check_state(struct seller *seller, const char *id, enum inventory_state state) {
@@ -106,18 +103,16 @@ static void test_shortage(void) {
     seller_wait_up(seller);
     told_check(&quick, 0, 0);
     told_check(&told, 3, 1); /* 2 units were left for the 3, and then for the 2; `new`, and its order */
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK(audit.conserved && audit.exact);
     CHECK_INT(audit.item.shortage, 3);
     CHECK_INT(audit.item.available, 0);
     /* The same once more: nothing is put back, or told, twice. */
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     told_check(&told, 3, 1);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(audit.conserved);
     CHECK_INT(audit.item.shortage, 3);
 }
@@ -146,8 +141,7 @@ static void test_nothing_lost(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_wait_copied(&pair.master, &pair.replica);
     CHECK(redis_integer(&pair.master, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK(seller->inventory->purchases.putback->history_count == 1);
     replica_wait(&pair.master);
     told_fail_over(&pair, seller, NULL);
@@ -209,8 +203,7 @@ static void test_there_and_back(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "there", 1)->status, INVENTORY_OK);
     redis_restart(&pair.master);
     lead_to(&pair.replica, &pair.master);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     seller_wait_up(other);
     CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(other, "phone", "eve", "other", 7)->status, INVENTORY_OK);
@@ -246,8 +239,7 @@ static void test_other_replica(void) {
     pair_fail_over(&pair);
     CHECK_STR(redis_command(&near, "REPLICAOF", "127.0.0.1", harness_format("%d", pair.replica.port), NULL),
               "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     told_check(&told, 2, 0); /* the item, too */
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     check_books(seller, &near, "phone", 9, 0, 1);

@@ -19,15 +19,11 @@ static void on_compared(void *ctx, enum inventory_status status, const struct in
     *(struct compared *)ctx = (struct compared){.done = true, .status = status, .told = *found};
 }
 
-static bool is_compared(void *arg) {
-    return ((struct compared *)arg)->done;
-}
-
 /* Once, and it mends. */
 static struct compared compare(struct seller *seller) {
     struct compared compared = {.done = false};
     inventory_transactions_reconcile(seller->inventory, true, on_compared, &compared);
-    shop_wait(seller->shop, is_compared, &compared, "the journal is compared");
+    SHOP_UNTIL(seller->shop, compared.done, "the journal is compared");
     return compared;
 }
 
@@ -57,7 +53,7 @@ static struct redis_cluster cluster;
 static struct seller *open_seller(struct shop *shop, struct told *by) {
     struct seller *seller = told_seller_open_with(
         shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500}, by);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    seller_wait_whole(seller);
     return seller;
 }
 
@@ -106,8 +102,8 @@ static void test_master_gone(void) {
                *torn = make(seller, behind, item, item), *is_short = make(seller, behind, item, rare);
     CHECK_STATUS(compare(seller).status, INVENTORY_OK);
     redis_kill(gone);
-    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
-    shop_wait(shop, seller_is_not_whole, other, "the master is gone");
+    seller_wait_not_whole(seller);
+    seller_wait_not_whole(other);
     lose_line(lives, in_gone, 0);
     lose_line(lives, late, 0);
     lose_line(lives, torn, 1);
@@ -127,7 +123,7 @@ static void test_master_gone(void) {
     CHECK_INT(compare(seller).told.mended, 0);
     CHECK_STATUS(compare(other).status, INVENTORY_UNAVAILABLE);
     redis_restart(gone);
-    shop_wait(shop, seller_is_whole, seller, "the master is back");
+    seller_wait_whole(seller);
     CHECK_INT(txns_reconcile(seller, true).torn, 2);
     CHECK(!inventory_transactions_are_suspect(seller->inventory));
     check_line(seller, in_gone, 0, INVENTORY_OK);

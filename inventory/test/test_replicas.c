@@ -395,8 +395,7 @@ static void test_cluster(void) {
                                                                     .resolve_ms = RESOLVE_MS});
     struct redis_server *from = redis_cluster_of(&cluster, stock_key("phone"));
     struct redis_server *to = &cluster.server[from == &cluster.server[0]];
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     redis_cluster_begin_move(stock_key("phone"), from, to);

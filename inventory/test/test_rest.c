@@ -19,11 +19,6 @@ static const char *through(const struct proxy *proxy) {
 
 /* ---- who is waited for ---- */
 
-static bool is_forgotten(void *arg) {
-    (void)arg;
-    return strcmp(redis_command(&pair.master, "ZSCORE", TOLD_ALIVE, "ancient", NULL), "(nil)") == 0;
-}
-
 /* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
 static void leave_heartbeats(struct shop *shop) {
     long long now_ms = clock_wall_ms(&shop->clock);
@@ -31,15 +26,12 @@ static void leave_heartbeats(struct shop *shop) {
                             harness_format("%lld", now_ms - 601000), "ancient", NULL),
               2);
     shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(shop, is_forgotten, NULL, "a heartbeat that is old is forgotten");
+    SHOP_UNTIL(shop, strcmp(redis_command(&pair.master, "ZSCORE", TOLD_ALIVE, "ancient", NULL), "(nil)") == 0,
+               "a heartbeat that is old is forgotten");
 }
 
 static void set_late(const struct redis_server *redis, const char *rule) {
     CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
-}
-
-static bool is_shown_to(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "NOPERM");
 }
 
 /* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
@@ -66,7 +58,7 @@ static void test_one_comes_late(void) {
     told_check_rests(seller);
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_PASS, 0, NULL);
-    shop_wait(shop, is_shown_to, late, "it is refused");
+    SHOP_UNTIL(shop, strstr(inventory_last_error(late->inventory), "NOPERM"), "it is refused");
     told_check_rests(seller);
     set_late(&pair.replica, "+evalsha");
     seller_wait_up(seller);
@@ -194,8 +186,7 @@ static void test_long_list(void) {
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_DELAY, SLOW_MS, NULL);
     pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK_STATUS(buy(seller, "phone", "eve", "k", 2)->status, INVENTORY_SOLD_OUT);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(late);

@@ -23,8 +23,7 @@ static struct seller *open_seller(fake_answer_fn *answer) {
 }
 
 static void wait_whole(struct seller *seller) {
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
 }
 
 static bool is_map(int argc, const char **argv) {
@@ -301,11 +300,6 @@ static void begin_health(struct inventory *inventory, int *answers) {
     inventory_health_read(inventory, count_health, answers);
 }
 
-static bool is_owed(void *arg) {
-    const struct seller *seller = arg;
-    return owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0));
-}
-
 /* Whose call is answered by the end of its connection asks what else there is. */
 static void check_closed(fake_answer_fn *answer, void (*begin)(struct inventory *inventory, int *answers)) {
     int answers = 0;
@@ -314,7 +308,8 @@ static void check_closed(fake_answer_fn *answer, void (*begin)(struct inventory 
     wait_whole(seller);
     owed = 0;
     begin(seller->inventory, &answers);
-    shop_wait(shop, is_owed, seller, "an answer is owed, and the first server owes none");
+    SHOP_UNTIL(shop, owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0)),
+               "an answer is owed, and the first server owes none");
     seller_close(seller);
     CHECK_INT(answers, 1);
     shop_close(shop);

@@ -89,8 +89,7 @@ static void test_one_hangs(void) {
     item_sell(seller, "sofa", INVENTORY_OPTIMISTIC, 10);
     redis_pause(hangs);
     harness_defer(resume, hangs);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "sofa", &audit), INVENTORY_OK);
+    item_audited(seller, "sofa");
     CHECK_STATUS(buy(seller, "sofa", "ann", "k", 1)->status, INVENTORY_OK);
     let_one_hang(seller->shop);
     int breaks = 0;
@@ -150,8 +149,7 @@ static void test_failover(void) {
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_OK);
     redis_wait_copied(master, &sentinel.server[master == sentinel.server]);
     redis_kill(master);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK(redis_sentinel_master(&sentinel) != master);
     CHECK_STATUS(buy(seller, "chair", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "chair", "ann", "k2", 1)->status, INVENTORY_OK);
@@ -171,10 +169,6 @@ static void name_master(const struct redis_sentinel *all, const struct redis_ser
                                 harness_format("%d", master->port), "2", NULL),
                   "OK");
     }
-}
-
-static bool hears_of_failover(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "are replacing") != NULL;
 }
 
 /* The master is back while it is being replaced: the Sentinels still name it, and it takes writes. */
@@ -208,10 +202,6 @@ static void come_back(struct redis_sentinel *all, const char *item, bool killed)
     CHECK_STR(redis_command(master, "REPLICAOF", "127.0.0.1", harness_format("%d", other->port), NULL), "OK");
 }
 
-static bool is_refused(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "refused") != NULL;
-}
-
 /* One that starts at a master that was restarted sells at once, also if a Sentinel hangs; but not if it was
  * not there when it looked for it first: then Sentinels may be replacing it. */
 static void test_newcomer(void) {
@@ -227,7 +217,8 @@ static void test_newcomer(void) {
     redis_resume(&own.sentinel[0]);
     redis_kill(&own.server[0]);
     newcomer = open_newcomer(&own);
-    shop_wait(newcomer->shop, is_refused, newcomer, "the master is not there");
+    SHOP_UNTIL(newcomer->shop, strstr(inventory_last_error(newcomer->inventory), "refused") != NULL,
+               "the master is not there");
     newcomer->shop->hurried_ms += 300;
     redis_restart(&own.server[0]);
     shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached, and is not sold from");
@@ -293,14 +284,11 @@ static void test_before_the_promotion(void) {
     shop_idle(seller->shop, 200);
     CHECK(inventory_is_up(seller->inventory) && redis_reached_ms(connection) == reached_ms);
     redis_command(&own.server[0], "CLIENT", "KILL", "TYPE", "normal", NULL);
-    shop_wait(seller->shop, hears_of_failover, seller, "no master is found");
+    SHOP_UNTIL(seller->shop, strstr(inventory_last_error(seller->inventory), "are replacing") != NULL,
+               "no master is found");
     seller_wait_up(seller);
     item_sell(seller, "chest", INVENTORY_BATCH, 10);
     check_books(seller, &own.server[0], "chest", 10, 0, 0);
-}
-
-static bool is_down(void *arg) {
-    return !inventory_is_up(((struct seller *)arg)->inventory);
 }
 
 /* The master was cut off from the Sentinels, not from the seller: it is left when they name another one. */
@@ -314,14 +302,10 @@ static void test_left_behind(void) {
     CHECK_STR(redis_command(other, "REPLICAOF", "NO", "ONE", NULL), "OK");
     CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_OK);
     name_master(&sentinel, other);
-    shop_wait(seller->shop, is_down, seller, "the old master is left");
+    SHOP_UNTIL(seller->shop, !inventory_is_up(seller->inventory), "the old master is left");
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "table", "ann", "k", 1)->status, INVENTORY_REPLAYED); /* it was put back */
     check_books(seller, other, "table", 9, 0, 1);
-}
-
-static bool lacks_replica(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "fewer than 1 replicas") != NULL;
 }
 
 /* With --replicas 1 the replica is not there for a while. The master was never away, and nobody rests. */
@@ -336,7 +320,8 @@ static void test_lacks_replica(void) {
     item_sell(seller, "couch", INVENTORY_BATCH, 10);
     redis_pause(&own.server[1]);
     CHECK_STATUS(buy(seller, "couch", "ann", "k", 1)->status, INVENTORY_UNKNOWN);
-    shop_wait(seller->shop, lacks_replica, seller, "it is not sold from without a replica");
+    SHOP_UNTIL(seller->shop, strstr(inventory_last_error(seller->inventory), "fewer than 1 replicas") != NULL,
+               "it is not sold from without a replica");
     shop_idle(seller->shop, 4000); /* on a slow machine to break the connection was an outage */
     for (int i = 0; i < 25; i++) {
         shop_idle(seller->shop, 100);

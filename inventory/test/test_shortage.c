@@ -42,15 +42,11 @@ static void test_limit(void) {
     check_books(seller, &pair.replica, "seat", 9, 0, 1);
 }
 
-static bool is_second_history(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->number >= 3;
-}
-
 /* Another history, which is shown everything again. */
 static void shown_again(struct seller *seller) {
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
+    SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number >= 3, "the new history is seen");
     seller_wait_up(seller);
 }
 
@@ -122,10 +118,6 @@ static void test_bought_again_by(void) {
     }
 }
 
-static bool keeps_nothing(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
-}
-
 /* A note of shortage is taken back when what it is about fits again, if that is still kept. */
 static void resolve(bool kept) {
     struct seller *seller = open_seller();
@@ -142,7 +134,8 @@ static void resolve(bool kept) {
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
     if (!kept) {
         seller->shop->hurried_ms += 65000;
-        shop_wait(seller->shop, keeps_nothing, seller, "it is not kept any more");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+                   "it is not kept any more");
     }
     shown_again(seller);
     told_check(&told, kept, 1);
@@ -177,8 +170,7 @@ static void test_made_again(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
     CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
 }
 

@@ -21,10 +21,7 @@ static struct seller *open_sale(void) {
 }
 
 static void put(struct seller *seller, const char *name, int64_t stock, int64_t limit, int64_t hold_ms) {
-    struct inventory_item item = terms(name, INVENTORY_BATCH, stock);
-    item.limit = limit;
-    item.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_with(seller, name, stock, limit, hold_ms);
 }
 
 static void check_order(struct seller *seller, const struct txn *txn, int line, enum inventory_state state) {
@@ -222,8 +219,7 @@ static struct txn *hold(struct seller *seller) {
         check_order(seller, basket, i, INVENTORY_STATE_HELD);
     check_books(seller, &redis, "phone", 2, 1, 0);
     check_books(seller, &redis, "tv", 3, 2, 0);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "tv", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "tv");
     CHECK_INT(audit.pending, 2);
     return basket;
 }
@@ -327,8 +323,7 @@ static void test_transfer(void) {
     CHECK_STATUS(txn_do(nowhere, TXN_MAKE), INVENTORY_UNKNOWN_ITEM);
     CHECK_INT(nowhere->transaction.failed, 1);
     CHECK_STR(store_dump(&redis, false), before);
-    struct inventory_item full = terms("full", INVENTORY_BATCH, INVENTORY_STOCK_MAX - 1);
-    CHECK_STATUS(item_put(seller, &full), INVENTORY_OK);
+    item_put_with(seller, "full", INVENTORY_STOCK_MAX - 1, 0, 0);
     before = store_dump(&redis, false);
     CHECK_STATUS(txn_make(seller, "t5", "lamp:2 full:2"), INVENTORY_TOO_MANY);
     CHECK_STR(store_dump(&redis, false), before);

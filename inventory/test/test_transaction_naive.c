@@ -120,9 +120,7 @@ static void in_turn(bool with_fences) {
         sellers[i] = holder(shop, 0, (struct seller_options){.work_delay_ms = i % 2});
     static const char *const items[] = {"phone", "lamp", "chair"};
     for (int i = 0; i < 3; i++) {
-        struct inventory_item item = terms(items[i], INVENTORY_BATCH, STOCK);
-        item.limit = i ? 12 : 0;
-        CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
+        item_put_as(sellers[0], items[i], INVENTORY_BATCH, STOCK, i ? 12 : 0, 0);
     }
     int64_t sold[3] = {0};
     int refusals = 0;
@@ -157,15 +155,11 @@ static void test_in_turn_fenced(void) {
 
 /* ---- and one that does not ---- */
 
-static bool has_read(void *arg) {
-    return ((struct seller *)arg)->inventory->work_delay.first != NULL;
-}
-
 /* A basket has read, and is paused before its write. */
 static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
     struct txn *paused = txn_new(seller, key, lines);
     txn_begin(paused, TXN_MAKE);
-    shop_wait(seller->shop, has_read, seller, "the basket has read");
+    SHOP_UNTIL(seller->shop, seller->inventory->work_delay.first != NULL, "the basket has read");
     return paused;
 }
 
@@ -180,8 +174,7 @@ static struct seller *slow_holder(struct seller *seller, uint64_t fence) {
 }
 
 static int64_t oversold(struct seller *seller, const char *item) {
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, item);
     CHECK_INT(audit.conserved, audit.oversold == 0);
     return audit.oversold;
 }
@@ -199,8 +192,7 @@ static void test_overlap_oversells(void) {
     CHECK_INT(oversold(seller, "phone"), 2);
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), 0);
     /* Of lamps there were enough, and one was counted once. */
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "lamp");
     CHECK(!audit.conserved);
     CHECK_INT(audit.item.available, LEAST_STOCK - 1);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], 2);

@@ -54,10 +54,7 @@ static const char *left_by(enum way by, int64_t hold_ms) {
     struct seller *seller = open_plain();
     redis_clock()->stopped_ms = 1700000000000;
     way = by;
-    struct inventory_item chair = terms("chair", INVENTORY_OPTIMISTIC, 9);
-    chair.limit = 5;
-    chair.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+    item_put_as(seller, "chair", INVENTORY_OPTIMISTIC, 9, 5, hold_ms);
     CHECK_STATUS(txn_make(seller, "k1", "phone:1 chair:2 lamp:2 chair:1"), INVENTORY_OK);
     CHECK_STATUS(txn_make(seller, "k2", "chair:1"), INVENTORY_OK);
     const char *left = harness_format("%s", redis_command(&redis, "EVAL", dump, "3", stock_key("phone"),
@@ -141,9 +138,7 @@ static void test_many_unfinished(void) {
 static void test_decided(void) {
     for (int call = TXN_MAKE; call <= TXN_CHECK; call++) {
         struct seller *seller = open_plain();
-        struct inventory_item chair = terms("chair", INVENTORY_BATCH, 3);
-        chair.hold_ms = 60000;
-        CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+        item_put_with(seller, "chair", 3, 0, 60000);
         struct txn *basket = txn_new(seller, "k", "phone:1 chair:2");
         CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
         const char *record = txn_record(&redis, basket);

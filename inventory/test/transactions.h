@@ -49,8 +49,6 @@ const char *txn_phase(const struct redis_server *redis, const struct txn *txn);
 void items_put_three(struct seller *seller);
 /* The same transaction, asked for by another seller. */
 struct txn *txn_same(struct seller *seller, const struct txn *of);
-/* The books balance, exactly, and say this. */
-void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held, int64_t sold);
 void txn_check_order(struct seller *seller, const struct txn *txn, int line, const char *state);
 /* The audit of all items; a second one at the same time is refused. */
 struct inventory_audit_sum txns_audit_all(struct seller *seller);
