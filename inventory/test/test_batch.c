@@ -13,10 +13,6 @@ static struct seller *open_seller(void) {
     return seller_open(shop_open(), &redis);
 }
 
-static void put_with_limit(struct seller *seller, const char *name, int64_t stock, int64_t limit) {
-    item_put_as(seller, name, strategy, stock, limit, 0);
-}
-
 static struct buy *begin(struct seller *seller, const char *item, int i, int64_t quantity) {
     char name[32];
     snprintf(name, sizeof name, "u%d", i);
@@ -86,7 +82,7 @@ static void test_each_item_its_answer(void) {
     CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
     CHECK_STATUS(item_put(seller, &early), INVENTORY_OK);
     CHECK_STATUS(item_put(seller, &late), INVENTORY_OK);
-    put_with_limit(seller, "limited", 5, 1);
+    item_put_as(seller, "limited", strategy, 5, 1, 0);
     item_sell(seller, "plain", INVENTORY_BATCH, 5);
     item_sell(seller, "empty", INVENTORY_BATCH, 1);
     item_sell(seller, "other", INVENTORY_DECR, 5);
@@ -326,7 +322,7 @@ static void test_twins_of_the_last_unit(void) {
     for (int limit = 0; limit < 2; limit++) {
         for (int round = 0; round < 20; round++) {
             const char *name = harness_format("phone-%d-%d", limit, round);
-            put_with_limit(seller, name, limit ? 100 : 1, limit);
+            item_put_as(seller, name, strategy, limit ? 100 : 1, limit, 0);
             for (int i = 0; i < 3; i++) {
                 buy_begin(seller, name, "ann", "k", 1);
                 buy_begin(other, name, "ann", "k", 1);
@@ -342,7 +338,7 @@ static void test_twins_of_the_last_unit(void) {
 
 static void test_limit_within_a_turn(void) {
     struct seller *seller = open_seller();
-    put_with_limit(seller, "phone", 100, 3);
+    item_put_as(seller, "phone", strategy, 100, 3, 0);
     for (int i = 0; i < 10; i++)
         buy_begin(seller, "phone", "ann", harness_format("a%d", i), 1);
     buy_begin(seller, "phone", "bob", "b1", 2);
@@ -435,23 +431,6 @@ static void test_buys_when_answered(void) {
     }
 }
 
-/* What a seller remembers of an item must not sell another of that name as it must not be sold. */
-static void test_made_anew_for_many(void) {
-    struct seller *seller = open_seller();
-    seller->locked = true;
-    item_sell(seller, "phone", strategy, 10);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 100; i++)
-            begin(seller, "phone", i, 1);
-        shop_settle(seller->shop);
-    }
-    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1 + 10);
-    check_books(seller, &redis, "phone", 0, 0, 10);
-}
-
 static void test_made_anew_in_batches(void) {
     struct seller *seller = open_seller();
     item_sell(seller, "phone", INVENTORY_LUA, 3);
@@ -542,7 +521,6 @@ int main(int argc, char **argv) {
                         INVENTORY_OPTIMISTIC);
     run_each_and_fenced("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
-    run_each("made anew behind the seller's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
     harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     return harness_finish();

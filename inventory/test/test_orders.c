@@ -132,7 +132,7 @@ static bool all_expired(void *arg) {
 }
 
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */
-static void check_sweep(bool two) {
+static void test_sweep(int sweepers) {
     struct seller *seller = open_seller(300, 5);
     struct seller *other = seller_open(seller->shop, &redis);
     item_sell(seller, "cash", INVENTORY_BATCH, 10);
@@ -148,7 +148,7 @@ static void check_sweep(bool two) {
     check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(seller->inventory);
-    if (two)
+    if (sweepers == 2)
         inventory_sweep(other->inventory);
     shop_wait(seller->shop, all_expired, seller->shop, "all due holds are expired");
     shop_idle(seller->shop, 20);
@@ -161,14 +161,6 @@ static void check_sweep(bool two) {
     CHECK_STATUS(order_step(seller, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     check_books(seller, &redis, "phone", 297, 0, 3);
     check_books(seller, &redis, "cash", 9, 0, 1);
-}
-
-static void test_sweep(void) {
-    check_sweep(false);
-}
-
-static void test_two_sweep(void) {
-    check_sweep(true);
 }
 
 /* Two who sweep and others who settle the same holds: each hold ends once, in the way that was told. */
@@ -301,8 +293,8 @@ int main(int argc, char **argv) {
     harness_run("the table of states", test_states);
     harness_run("a hold ends at its end, not before", test_last_moment);
     harness_run("an order born confirmed", test_never_held);
-    harness_run("one sweeps 250 holds", test_sweep);
-    harness_run("two sweep 250 holds, once", test_two_sweep);
+    run_case("one sweeps 250 holds", test_sweep, 1);
+    run_case("two sweep 250 holds, once", test_sweep, 2);
     harness_run("confirm, cancel and expiry at once", test_crossings);
     harness_run("unknown orders and what is no order's id", test_unknown_orders);
     harness_run("a list of holds that is wrong", test_sweep_with_wrong_list);

@@ -233,40 +233,6 @@ static void test_naive_oversells(void) {
     }
 }
 
-/* The lock: the buyer whose turn it is. */
-struct queue {
-    int next;
-    struct seller *sellers[2];
-};
-
-static void on_turn(struct buy *buy) {
-    struct queue *queue = buy->ctx;
-    if (queue->next == 40)
-        return;
-    int i = queue->next++;
-    char key[16];
-    snprintf(key, sizeof key, "k%d", i);
-    struct buy *next = buy_begin(queue->sellers[i % 2], "phone", "ann", key, 1);
-    next->ctx = queue;
-    next->then = on_turn;
-}
-
-static void test_locked_does_not(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct shop *shop = shop_open();
-    struct queue queue = {.next = 1, .sellers = {open_teaching(shop), open_teaching(shop)}};
-    for (int i = 0; i < 2; i++)
-        queue.sellers[i]->locked = true;
-    item_sell(queue.sellers[0], "phone", INVENTORY_LOCKED, 10);
-    struct buy *first = buy_begin(queue.sellers[0], "phone", "ann", "k0", 1);
-    first->ctx = &queue;
-    first->then = on_turn;
-    shop_settle(shop);
-    CHECK_INT(buys_with(shop, INVENTORY_OK), 10);
-    CHECK_INT(buys_with(shop, INVENTORY_SOLD_OUT), 30);
-    check_books(queue.sellers[0], &redis, "phone", 0, 0, 10);
-}
-
 static void on_worked(void *ctx, bool closing) {
     *(bool *)ctx = !closing;
 }
@@ -301,7 +267,6 @@ int main(int argc, char **argv) {
     run_fenced("everything at once", test_everything_at_once);
     run_fenced("four threads", test_threads);
     harness_run("naive oversells, and the audit says by how much", test_naive_oversells);
-    harness_run("the same under a lock does not", test_locked_does_not);
     harness_run("arrivals do not put off the end of work", test_work_beside_arrivals);
     return harness_finish();
 }

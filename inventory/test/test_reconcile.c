@@ -226,7 +226,7 @@ static void test_overruled_short(void) {
 
 /* It was taken for not decided, and its units are sold again: the decision comes back and does not fit. That
  * is told once, and its next step is carried out: to confirm, once there are units. */
-static void aborted_and_sold(enum txn_call call, const char *state) {
+static void test_aborted_and_sold(int call) {
     struct redis_server redis;
     struct seller *seller = told_seller_at(&redis, &told);
     item_put_with(seller, "seat", 1, 1, 600000);
@@ -244,20 +244,12 @@ static void aborted_and_sold(enum txn_call call, const char *state) {
         CHECK_STATUS(txn_do(txn, TXN_CONFIRM), INVENTORY_UNKNOWN);
         CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     }
-    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
-    txn_check_order(seller, txn, 0, state);
+    CHECK_STATUS(txn_do(txn, (enum txn_call)call), INVENTORY_OK);
+    txn_check_order(seller, txn, 0, call == TXN_CONFIRM ? "confirmed" : "cancelled");
     CHECK_STR(redis_command(&redis, "HGET", stock_key("seat"), "shortage", NULL), "0");
     told_check(&told, 0, 1);
     item_check_audit(seller, "seat", 0, call != TXN_CONFIRM, call == TXN_CONFIRM);
     CHECK(txns_audit_all(seller).conserved);
-}
-
-static void test_aborted_and_confirmed(void) {
-    aborted_and_sold(TXN_CONFIRM, "confirmed");
-}
-
-static void test_aborted_and_cancelled(void) {
-    aborted_and_sold(TXN_CANCEL, "cancelled");
 }
 
 /* ---- a decision that the journal lost, and an item has ---- */
@@ -279,7 +271,7 @@ static void lose_step(const struct redis_server *redis, const struct txn *txn, i
 /* It is decided, and its record says that it is in this phase. */
 static void decide_held(struct txn *txn, const struct redis_server *redis, enum txn_call call,
                         const char *phase) {
-    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn, (enum txn_call)call), INVENTORY_OK);
     shop_idle(txn->seller->shop, 50); /* the replies of the last steps are not waited for */
     txn_set_record(redis, txn, harness_format("%s%s", phase, strchr(txn_record(redis, txn), ' ')), true);
 }
@@ -410,8 +402,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
     harness_run("a decision that does not fit", test_overruled_short);
-    harness_run("aborted, sold, and confirmed", test_aborted_and_confirmed);
-    harness_run("aborted, sold, and cancelled", test_aborted_and_cancelled);
+    run_case("aborted, sold, and confirmed", test_aborted_and_sold, TXN_CONFIRM);
+    run_case("aborted, sold, and cancelled", test_aborted_and_sold, TXN_CANCEL);
     harness_run("a decision that items have", test_decided_by_items);
     harness_run("a decision that nobody asks for", test_completed);
     harness_run("a decision for which there is no room", test_completed_later);

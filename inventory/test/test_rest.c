@@ -135,7 +135,7 @@ static void test_fits_later(void) {
 
 /* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
  * long as it can take, and that is counted. */
-static void wait_for_another(bool dies) {
+static void test_another_shows(int dies) {
     pair_start(&pair);
     struct shop *shop = shop_open();
     struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
@@ -155,14 +155,6 @@ static void wait_for_another(bool dies) {
     seller_wait_up(seller);
     CHECK_INT((int)told.metrics.unkept, dies);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-}
-
-static void test_shows_again(void) {
-    wait_for_another(false);
-}
-
-static void test_dies_in_between(void) {
-    wait_for_another(true);
 }
 
 /* ---- who has much to show ---- */
@@ -261,8 +253,8 @@ int main(int argc, char **argv) {
     harness_run("one comes late", test_one_comes_late);
     harness_run("the store comes back empty", test_comes_back_empty);
     harness_run("what fits later", test_fits_later);
-    harness_run("another one shows something again", test_shows_again);
-    harness_run("another one dies before it does", test_dies_in_between);
+    run_case("another one shows something again", test_another_shows, false);
+    run_case("another one dies before it does", test_another_shows, true);
     harness_run("a long list", test_long_list);
     harness_run("a list without end", test_endless_list);
     harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);

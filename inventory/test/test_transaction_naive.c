@@ -45,8 +45,8 @@ static void test_needs_teaching(void) {
 }
 
 /* Also what others hold is sold at once. With a fence and without. */
-static void basket(uint64_t fence) {
-    struct seller *seller = open_sale(fence);
+static void test_basket(int fence) {
+    struct seller *seller = open_sale((uint64_t)fence);
     struct txn *first = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(txn_do(first, TXN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(first->transaction.state), "confirmed");
@@ -66,7 +66,7 @@ static void basket(uint64_t fence) {
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), fence > 0);
     /* A retry, with an older fence, and other requests with its key. */
     const char *before = store_dump(&redis, false);
-    seller->fence = fence ? fence - 1 : 0;
+    seller->fence = fence ? (uint64_t)fence - 1 : 0;
     redis_clock()->ahead_ms = 1000;
     struct txn *again = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
@@ -74,14 +74,6 @@ static void basket(uint64_t fence) {
     CHECK_STATUS(txn_make(seller, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(txn_do(again, TXN_FIND), INVENTORY_UNKNOWN_BASKET);
     CHECK_STR(store_dump(&redis, false), before);
-}
-
-static void test_basket(void) {
-    basket(0);
-}
-
-static void test_basket_fenced(void) {
-    basket(5);
 }
 
 static void refused(struct seller *seller, const char *lines, enum inventory_status status, int line) {
@@ -111,7 +103,7 @@ static void test_refusals(void) {
 
 enum { SELLERS = 4, BASKETS = 60, STOCK = 40 };
 
-static void in_turn(bool with_fences) {
+static void test_in_turn(int with_fences) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
     struct shop *shop = shop_open();
@@ -143,14 +135,6 @@ static void in_turn(bool with_fences) {
     CHECK(refusals > 0);
     for (int i = 0; i < 3; i++)
         check_books(sellers[0], &redis, items[i], STOCK - sold[i], 0, sold[i]);
-}
-
-static void test_in_turn(void) {
-    in_turn(false);
-}
-
-static void test_in_turn_fenced(void) {
-    in_turn(true);
 }
 
 /* ---- and one that does not ---- */
@@ -299,11 +283,11 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     way = NAIVELY;
     harness_run("it needs teaching", test_needs_teaching);
-    harness_run("a basket, and a retry", test_basket);
-    harness_run("a basket, and a retry, with fences", test_basket_fenced);
+    run_case("a basket, and a retry", test_basket, 0);
+    run_case("a basket, and a retry, with fences", test_basket, 5);
     harness_run("the first line that fails is named, and nothing is done", test_refusals);
-    harness_run("one after the other, it is right", test_in_turn);
-    harness_run("one after the other, it is right, with fences", test_in_turn_fenced);
+    run_case("one after the other, it is right", test_in_turn, false);
+    run_case("one after the other, it is right, with fences", test_in_turn, true);
     harness_run("two that overlap oversell", test_overlap_oversells);
     harness_run("with fences: overtaken at the write", test_overtaken_at_the_write);
     harness_run("with fences: overtaken at the read", test_overtaken_at_the_read);

@@ -57,9 +57,9 @@ void told_fail_over(struct pair *pair, struct seller *seller, struct seller *oth
     seller_wait_down(seller);
     if (other)
         seller_wait_down(other);
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     if (other)
-        seller_wait_up(other);
+        seller_hurry_up(other);
 }
 
 const char *told_key_of(const struct redis_server *server, const char *key) {

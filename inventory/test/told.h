@@ -26,7 +26,8 @@ void told_check(const struct told *told, int back, int is_short);
 /* How much of what it acknowledged is on no replica yet; it begins to end. */
 int told_open(struct seller *seller);
 
-/* The master dies; both sellers notice, and are up again at its replica. `other` may be NULL. */
+/* The master dies; both sellers notice, and are up again at its replica, as seller_hurry_up() has it. `other`
+ * may be NULL. */
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
 
 /* The heartbeats (rest.lua). */
