@@ -1,5 +1,4 @@
 /* Audits in pages: beside a sale, of what is large, of what is wrong, many at once, and cut off. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,10 +220,6 @@ static const char *const planted[][8] = {
     {"HSET", ITEM, EXTRA, "garbage"},
     {"HDEL", ITEM, SOLD},
     {"HDEL", ITEM, HELD},
-    {"HDEL", ITEM, OVER},
-    {"HSET", ITEM, SOLD, "h 100000 zoe 1700000000000 1700000060000"},
-    {"HSET", ITEM, HELD, "e 100000 zoe 1700000000000 1700000060000"},
-    {"HSET", ITEM, OVER, "c 100000 zoe 1700000000000"},
     {"HINCRBY", ITEM, "available", "1"},
     {"HINCRBY", ITEM, "held", "-1"},
     {"HSET", ITEM, "terms", "10100000 1000000 0 0 0 batch"},

@@ -1,6 +1,5 @@
 /* Two attempts at one basket or transfer, both acknowledged, or one of them not decided: the one that the
  * journal has stands, the other one is undone once, and what cannot be undone is told. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"

@@ -225,6 +225,7 @@ static void test_paused(void) {
     for (int i = 0; i < 20; i++)
         bought[i] = buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
     seller_wait_down(seller);
+    CHECK_HAS(inventory_last_error(seller->inventory), "time-out");
     shop_idle(shop, 500); /* connecting again comes to nothing, too */
     CHECK_STATUS(buy(seller, "phone", "ann", "meanwhile", 1)->status, INVENTORY_UNAVAILABLE);
     redis_resume(&redis);

@@ -1,5 +1,4 @@
 /* Fences: of the holders of an item's lock only the newest writes, however long the others were paused. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -185,7 +185,7 @@ static void test_snapshot(int i) {
     seller_wait_down(seller);
     redis_restart(&redis);
     if (snapshots[i].newcomer)
-        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+        told_seller_on(seller->shop, &redis, &others);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_hurry_up(seller);
     beat_again(seller);

@@ -1,6 +1,5 @@
 /* How long receipts are kept: until all replicas that could be promoted have what they tell, however long
  * that takes, and as long as their server may be asked again. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +11,6 @@ enum { LONG_MS = 65000, MASTERS = 3 };
 
 static struct pair pair;
 static struct told told, others;
-
-/* A master with a replica that gets nothing of what is written from now on, and two sellers. */
-static void open_two(struct seller **seller, struct seller **other) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    *seller = told_seller_open(shop, pair_url(&pair), &told);
-    *other = told_seller_open(shop, pair_url(&pair), &others);
-}
 
 static bool is_empty(void *arg) {
     return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
@@ -33,7 +24,7 @@ static bool is_covered(void *arg) {
  * waited for. */
 static void test_coverage(void) {
     struct seller *seller, *other;
-    open_two(&seller, &other);
+    told_open_two(&pair, &seller, &told, &other, &others);
     item_put_with(seller, "phone", 100, 0, 0);
     pair_cut(&pair);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
@@ -60,7 +51,7 @@ static void test_synced(void) {
     struct redis_server redis, replica;
     redis_start(&redis, "--appendfsync", "always", NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
     seller->inventory->purchases.putback->hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
@@ -110,7 +101,7 @@ static void test_copying(void) {
     redis_start(&redis, "--appendfsync", "always", NULL);
     start_copying(&first, &redis);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
@@ -358,8 +349,7 @@ static void test_many_histories(void) {
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
         met = seller->inventory->purchases.putback->number;
-        CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-        CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+        told_begin_history(&redis);
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
         SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number > met, "another history");
     }

@@ -1,6 +1,5 @@
 /* Lines of baskets and halves of transfers that an item lacks: what the audit of all items tells, and what a
  * confirm, a retry and a repeated debit do. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -99,13 +98,6 @@ static void test_audit_all(void) {
     check_all(seller, 0, 0, 0, 0);
 }
 
-static void lose_line(const struct txn *txn, int line, const char *counted) {
-    const char *key = stock_key(txn->transaction.lines[line].item);
-    forget(txn, line);
-    redis_command(&redis, "HINCRBY", key, "available", "1", NULL);
-    redis_command(&redis, "HINCRBY", key, counted, "-1", NULL);
-}
-
 /* It was confirmed, that was lost, and then it expired; and it is noted that it was. */
 static void lose_confirm(const struct txn *txn, int line) {
     struct inventory_order order;
@@ -138,8 +130,8 @@ static void test_lacking(void) {
                *late = txn_new(seller, "late", "held:1 rare:1");
     CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
     CHECK_STATUS(txn_do(held, TXN_MAKE), INVENTORY_OK);
-    lose_line(sold, 1, "sold");
-    lose_line(held, 1, "held");
+    txn_lose_line(&redis, sold, 1, "sold");
+    txn_lose_line(&redis, held, 1, "held");
     set_confirming(sold);
     CHECK_STATUS(txn_do(late, TXN_MAKE), INVENTORY_OK);
     CHECK_STATUS(txn_do(late, TXN_CONFIRM), INVENTORY_OK);
@@ -189,8 +181,8 @@ static void test_lacking_by_limit(void) {
         if (all[i] != held)
             CHECK_STATUS(txn_do(all[i], TXN_CONFIRM), INVENTORY_OK);
     }
-    lose_line(confirmed, 1, "sold");
-    lose_line(held, 1, "held");
+    txn_lose_line(&redis, confirmed, 1, "sold");
+    txn_lose_line(&redis, held, 1, "held");
     lose_confirm(late, 1);
     for (int i = 0; i < 3; i++)
         lose_of_user(all[i]);
@@ -258,7 +250,7 @@ static void test_debit_again(void) {
     item_check_audit(seller, "lamp", 95, 5, 0);
     CHECK_STATUS(debit_again(txn), INVENTORY_OK);
     item_check_audit(seller, "lamp", 95, 5, 0);
-    lose_line(txn, 0, "held");
+    txn_lose_line(&redis, txn, 0, "held");
     CHECK_STATUS(debit_again(txn), INVENTORY_OK);
     item_check_audit(seller, "lamp", 95, 5, 0);
 }

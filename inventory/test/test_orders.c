@@ -1,6 +1,4 @@
 /* What becomes of orders: confirm, cancel, expire, and what each says of the others. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"

@@ -1,7 +1,5 @@
 /* What a failover loses of holds and their ends, restocks, baskets and transfers is put back as it was
  * acknowledged last, whoever shows it first, and however long ago it was. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -14,14 +12,6 @@ enum { LONG_MS = 65000 };
 
 static struct pair pair;
 static struct told told, others;
-
-/* A master with a replica, and two sellers. */
-static void open_two(struct seller **seller, struct seller **other) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    *seller = told_seller_open(shop, pair_url(&pair), &told);
-    *other = told_seller_open(shop, pair_url(&pair), &others);
-}
 
 /* ---- the newest state of each order ---- */
 
@@ -72,7 +62,7 @@ static void test_hold_is_over_and_sent(void) {
  * tight as the stock. */
 static void test_cancelled_by_another(void) {
     struct seller *seller, *other;
-    open_two(&seller, &other);
+    told_open_two(&pair, &seller, &told, &other, &others);
     item_put_with(seller, "seat", 1, 1, 600000);
     pair_cut(&pair);
     struct buy *first = buy(seller, "seat", "ann", "a", 1);
@@ -90,7 +80,7 @@ static void test_cancelled_by_another(void) {
 
 static void test_transactions(void) {
     struct seller *seller, *other;
-    open_two(&seller, &other);
+    told_open_two(&pair, &seller, &told, &other, &others);
     pair_cut(&pair);
     item_put_with(seller, "phone", 6, 0, 0);
     item_put_with(seller, "lamp", 10, 0, 0);

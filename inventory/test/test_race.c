@@ -2,7 +2,6 @@
  * and every repeated key hears what the first one heard. */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -149,6 +148,11 @@ static void test_everything_at_once(void) {
     struct inventory_audit audit = item_audited(sellers[0], "phone");
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
+    /* All holds end, and the item leaves the index of due times. */
+    redis_clock()->ahead_ms += 200 + INVENTORY_HOLD_GRACE_MS;
+    holds_sweep(sellers[0], &redis);
+    CHECK_INT(holds_indexed(&redis, "+inf"), 0);
+    check_books(sellers[0], &redis, "phone", audit.item.available + audit.item.held, 0, audit.item.sold);
 }
 
 /* ---- four threads, as the service has them ---- */

@@ -129,8 +129,7 @@ static void test_first_replica(void) {
     struct redis_server master, replica;
     redis_start(&master, NULL);
     struct shop *shop = shop_open();
-    struct seller *seller =
-        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", master.port), &told);
+    struct seller *seller = told_seller_on(shop, &master, &told);
     struct watch watch = {seller, &master};
     CHECK(knows_history(&watch));
     item_sell(seller, "phone", INVENTORY_BATCH, 10);

@@ -1,6 +1,5 @@
 /* After a failover nobody sells before all who lived have shown what they acknowledged, or had the time to;
  * and whoever lost something without a trace is told of. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -78,7 +77,7 @@ static void test_comes_back_empty(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     way = proxy_start(redis.port);
     struct seller *late = told_seller_open(shop, through(way), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -224,8 +223,7 @@ static void test_fits_later_in_an_empty_store(void) {
     struct proxy *road = proxy_start(redis.port);
     way = proxy_start(redis.port);
     struct told maker;
-    struct seller *seller = told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port),
-                                             &told),
+    struct seller *seller = told_seller_on(shop_open(), &redis, &told),
                   *second = told_seller_open(seller->shop, through(way), &others),
                   *late = told_seller_open(seller->shop, through(road), &maker);
     item_put_with(late, "seat", 1, 0, 0);

@@ -1,5 +1,4 @@
 /* A store whose master is named by Sentinels: it is found, and after a failover its successor is. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"

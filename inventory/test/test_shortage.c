@@ -1,7 +1,5 @@
 /* Orders that a failover lost and that do not fit any more: that is told and noted, and the note is taken
  * back once they fit. What was made anew meanwhile stands. */
-#include <stdio.h>
-#include <string.h>
 
 #include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
@@ -19,7 +17,7 @@ static struct seller *open_seller(void) {
 static struct seller *fail_over_without(struct seller *seller) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
-    return told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &others);
+    return told_seller_on(seller->shop, &pair.replica, &others);
 }
 
 static void let_back(struct seller *seller) {
@@ -31,8 +29,7 @@ static void let_back(struct seller *seller) {
 
 /* Another history, which is shown everything again. */
 static void shown_again(struct seller *seller) {
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    told_begin_history(&pair.replica);
     SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number >= 3, "the new history is seen");
     seller_wait_up(seller);
 }
@@ -147,8 +144,7 @@ static void test_made_again(void) {
     inventory_key_digest("ann", "k", 1, digest);
     CHECK_INT(redis_integer(&redis, "HDEL", stock_key("phone"), digest, NULL), 1);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    told_begin_history(&redis);
     seller_wait_again(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
 }

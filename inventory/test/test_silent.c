@@ -76,8 +76,7 @@ static void test_starts_at_a_restarted(void) {
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     redis_kill(&redis);
     redis_restart(&redis);
-    struct seller *new =
-        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    struct seller *new = told_seller_on(seller->shop, &redis, &others);
     wait_heartbeat(new, &redis);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
@@ -203,8 +202,7 @@ static void test_starts_long_before(void) {
     shop_idle(new->shop, 50);
     redis_clock()->ahead_ms += 700000;
     wait_new_heartbeat(new, &redis);
-    struct seller *seller =
-        told_seller_open(new->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    struct seller *seller = told_seller_on(new->shop, &redis, &others);
     wait_heartbeat(seller, &redis);
     rest_tell(&seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
     SHOP_UNTIL(new->shop, silent >= 0, "it is told who is silent");
@@ -250,8 +248,7 @@ static void test_refuses_writes(void) {
 /* One that starts cannot tell that it has nothing to show. It tells later, and nobody takes it for dead. */
 static void test_refused_newcomer(void) {
     struct seller *seller = fail_over_refusing(false);
-    struct seller *new =
-        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &others);
+    struct seller *new = told_seller_on(seller->shop, &pair.replica, &others);
     shop_idle(seller->shop, 100); /* it has tried to tell */
     set_writes("0");
     CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,

@@ -1,5 +1,4 @@
 /* A store that answers, but not as one would like: scripts gone, memory full, read-only, loading. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

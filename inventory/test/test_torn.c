@@ -1,6 +1,5 @@
 /* Baskets and transfers that a failover tore, and whose maker cannot put them back: what the journal says is
  * written again, and what does not fit is told. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"

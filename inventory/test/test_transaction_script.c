@@ -1,5 +1,5 @@
-/* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, on a store
- * that refuses, and on a cluster. What they answer is in test_transaction.c. */
+/* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, and on
+ * a store that refuses. What they answer is in test_transaction.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -417,41 +417,6 @@ static void test_lost_then_refused(void) {
     check_both(seller, 2, 1);
 }
 
-/* ---- on a cluster ---- */
-
-static bool cluster_is_ok(void *arg) {
-    return strstr(redis_command(arg, "CLUSTER", "INFO", NULL), "cluster_state:ok") != NULL;
-}
-
-/* Of one server, which has all slots. */
-static void test_cluster(void) {
-    struct redis_server cluster;
-    redis_start(&cluster, "--cluster-enabled", "yes", "--cluster-port",
-                harness_format("%d", harness_free_port()), NULL);
-    CHECK_STR(redis_command(&cluster, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL), "OK");
-    CHECK(harness_wait(cluster_is_ok, &cluster, 20000));
-    struct seller *seller = seller_open(shop_open(), &cluster);
-    seller->fence = 5;
-    struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
-    item_sell(seller, "phone", INVENTORY_BATCH, 3);
-    lamp.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &lamp), INVENTORY_OK);
-    way = AT_ONCE;
-    CHECK_STATUS(txn_make(seller, "k", "phone:1 lamp:1"), INVENTORY_CROSS_SLOT);
-    CHECK_STATUS(txn_make(seller, "k", "phone:1"), INVENTORY_CROSS_SLOT); /* the journal has its own */
-    check_books(seller, &cluster, "phone", 3, 0, 0);
-    check_books(seller, &cluster, "lamp", 3, 0, 0);
-    way = IN_STEPS;
-    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
-    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:3"), INVENTORY_SOLD_OUT);
-    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(txn_make(seller, "t", "lamp:1 phone:1"), INVENTORY_OK);
-    CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_OK);
-    check_books(seller, &cluster, "phone", 2, 0, 2);
-    check_books(seller, &cluster, "lamp", 1, 0, 1);
-}
-
 /* Where it starts in each test. */
 static void run(const char *what, void (*test)(void)) {
     way = IN_STEPS;
@@ -477,6 +442,5 @@ int main(int argc, char **argv) {
     run("closed meanwhile", test_closed_meanwhile);
     run("refused by the store, whole", test_refused_by_the_store);
     run("a reply is lost, then the store refuses", test_lost_then_refused);
-    run("a cluster: in steps, and not at once", test_cluster);
     return harness_finish();
 }

@@ -2,7 +2,6 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -401,23 +400,6 @@ static void test_slow(void) {
     check_books(seller, &redis, "phone", 80, 0, 20);
 }
 
-/* Slower than a call may take: given up, made anew, and in the end found. */
-static void test_too_slow(void) {
-    struct seller *seller = open_seller(150, 0);
-    item_sell(seller, "phone", strategy, 100);
-    for (int i = 0; i < 2; i++) /* together, so that it is known by now how the item is sold */
-        buy_begin(seller, "phone", "first", harness_format("first%d", i), 1);
-    shop_settle(seller->shop);
-    proxy_set(proxy, PROXY_DELAY, 600, "EVALSHA");
-    for (int i = 0; i < 5; i++)
-        buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
-    seller_wait_down(seller);
-    CHECK_HAS(inventory_last_error(seller->inventory), "time-out");
-    shop_settle(seller->shop);
-    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 7);
-    check_books(seller, &redis, "phone", 93, 0, 7);
-}
-
 /* Cut off again and again under load, at random: everything is answered, and the books balance. */
 static void test_cut_under_load(void) {
     struct seller *seller = open_seller(0, 0);
@@ -455,7 +437,6 @@ int main(int argc, char **argv) {
     harness_run("reads of one item share replies, none older than the call", test_reads_are_shared);
     harness_run("reads begun in the answers to reads", test_reads_from_answers);
     run_each("a slow store", test_slow, INVENTORY_OPTIMISTIC);
-    run_each("a store that is too slow", test_too_slow, INVENTORY_LUA);
     run_each("cut off at random under load", test_cut_under_load, INVENTORY_LUA);
     return harness_finish();
 }

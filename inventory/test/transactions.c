@@ -153,14 +153,20 @@ static void on_reconciled(void *ctx, enum inventory_status status, const struct 
         done->told = *told;
 }
 
+enum inventory_status txns_reconcile_once(struct seller *seller, bool mend,
+                                          struct inventory_reconciled *told) {
+    struct reconciling_done done = {.done = false};
+    inventory_transactions_reconcile(seller->inventory, mend, on_reconciled, &done);
+    SHOP_UNTIL(seller->shop, done.done, "the journal is compared");
+    *told = done.told;
+    return done.status;
+}
+
 struct inventory_reconciled txns_reconcile(struct seller *seller, bool mend) {
-    struct reconciling_done done;
-    do {
-        done.done = false;
-        inventory_transactions_reconcile(seller->inventory, mend, on_reconciled, &done);
-        SHOP_UNTIL(seller->shop, done.done, "the journal is compared");
-    } while (done.status != INVENTORY_OK);
-    return done.told;
+    struct inventory_reconciled told;
+    while (txns_reconcile_once(seller, mend, &told) != INVENTORY_OK)
+        ;
+    return told;
 }
 
 static struct journal_keys keys_of(const struct txn *txn) {
@@ -207,6 +213,15 @@ void txn_check_order(struct seller *seller, const struct txn *txn, int line, con
     inventory_transaction_order(&txn->transaction, line, &order);
     CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), INVENTORY_OK);
     CHECK_STR(inventory_state_name(order.state), state);
+}
+
+void txn_lose_line(const struct redis_server *redis, const struct txn *txn, int line, const char *counted) {
+    struct inventory_order order;
+    const char *key = stock_key(txn->transaction.lines[line].item);
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STR(redis_command(redis, "HDEL", key, strchr(order.id, ':') + 1, NULL), "1");
+    redis_command(redis, "HINCRBY", key, "available", "1", NULL);
+    redis_command(redis, "HINCRBY", key, counted, "-1", NULL);
 }
 
 struct summed {
