@@ -246,10 +246,14 @@ void seller_wait_replaced(struct seller *seller) {
     seller_wait_whole(seller);
 }
 
-struct seller *seller_open(struct shop *shop, const struct redis_server *redis) {
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis->port});
+struct seller *seller_open_up(struct shop *shop, const struct seller_options *options) {
+    struct seller *seller = seller_open_with(shop, options);
     seller_wait_up(seller);
     return seller;
+}
+
+struct seller *seller_open(struct shop *shop, const struct redis_server *redis) {
+    return seller_open_up(shop, &(struct seller_options){.port = redis->port});
 }
 
 /* ---- purchases ---- */

@@ -87,6 +87,8 @@ struct seller *seller_open(struct shop *shop, const struct redis_server *redis);
 /* One that may have none yet. */
 struct seller *seller_open_with(struct shop *shop, const struct seller_options *options);
 void seller_wait_up(struct seller *seller);
+/* Both. */
+struct seller *seller_open_up(struct shop *shop, const struct seller_options *options);
 /* The same, of one that may have to wait for others: so long the shop's clock is put forward. */
 void seller_hurry_up(struct seller *seller);
 void seller_wait_down(struct seller *seller);

@@ -329,9 +329,8 @@ static void test_turns(void) {
 static void test_cut(void) {
     open_sale(INVENTORY_BATCH, false, SOME);
     struct proxy *proxy = proxy_start(redis.port);
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(), &(struct seller_options){.port = proxy_port(proxy), .call_timeout_ms = 20000});
-    seller_wait_up(seller);
     for (int bytes = 0; bytes < 15000; bytes += 5000) {
         int before = proxy_faults(proxy);
         proxy_set(proxy, PROXY_CUT, bytes, "HSCAN");

@@ -16,10 +16,9 @@ enum { HOLD_MS = 30000 };
 static struct redis_server redis;
 
 static struct seller *open_seller(void (*at_failpoint)(void *ctx, const char *step), void *ctx) {
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(),
         &(struct seller_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = ctx});
-    seller_wait_up(seller);
     return seller;
 }
 
@@ -230,9 +229,8 @@ static bool is_over(void *arg) {
 /* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */
 static void test_stood_still(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(), &(struct seller_options){.port = redis.port, .call_timeout_ms = 2 * HOLD_MS});
-    seller_wait_up(seller);
     put(seller, "phone", 10, HOLD_MS);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     holds_sweep(seller, &redis);

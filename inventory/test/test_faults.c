@@ -216,8 +216,7 @@ static void test_paused(void) {
     start(&redis);
     struct shop *shop = shop_open();
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
-    seller_wait_up(seller);
+        seller_open_up(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
     item_sell(seller, "phone", strategy, 100);
     CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     redis_pause(&redis);
@@ -247,9 +246,8 @@ static void test_unknown_in_the_end(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 150, .resolve_ms = 300});
-    seller_wait_up(seller);
     item_sell(seller, "phone", strategy, 10);
     redis_pause(&redis);
     int64_t from_ms = harness_now_ms();
@@ -289,10 +287,9 @@ static void test_closed_when_busy(void) {
     for (int when = 0; when < 7; when++) {
         struct shop *shop = shop_open();
         struct inventory_metrics metrics = {.batches = 0};
-        struct seller *seller = seller_open_with(
+        struct seller *seller = seller_open_up(
             shop, &(struct seller_options){
                       .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .metrics = &metrics});
-        seller_wait_up(seller);
         for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
             struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
                                                (enum inventory_strategy)i, 100000);
@@ -351,6 +348,26 @@ static void test_closed_at_once(void) {
     inventory_close(NULL);
 }
 
+/* Units came back, so a purchase is to start again with the next flush; the inventory is closed before that.
+ */
+static void test_closed_before_it_starts_again(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open(shop, &redis), *other = seller_open(shop, &redis);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
+    struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
+    while (STAILQ_EMPTY(&seller->inventory->purchases.again) && shop->open > 0)
+        shop_turn(shop);
+    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases.again));
+    seller_close(seller);
+    CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
+    check_books(other, &redis, "phone", 1, 0, 1);
+}
+
 /* A queue as long as it may get, and the store dies. */
 static void test_killed_with_a_long_queue(void) {
     enum { QUEUE = 50000, STOCK = 100000 };
@@ -358,8 +375,7 @@ static void test_killed_with_a_long_queue(void) {
     start(&redis);
     struct shop *shop = shop_open();
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 1500});
-    seller_wait_up(seller);
+        seller_open_up(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 1500});
     seller->locked = true;
     item_sell(seller, "phone", strategy, STOCK);
     CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
@@ -394,6 +410,7 @@ int main(int argc, char **argv) {
     run_each_and_fenced("paused for longer than a call may take", test_paused, INVENTORY_LUA);
     run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
     harness_run("closed with everything in flight", test_closed_when_busy);
+    harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     harness_run("closed at once, and not opened at all", test_closed_at_once);
     return harness_finish();
 }

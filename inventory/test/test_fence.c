@@ -12,8 +12,7 @@ enum { WORK_MS = 10000 /* less than a call may take */ };
 /* A seller with the lock, and this fence. */
 static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = redis.port;
-    struct seller *seller = seller_open_with(shop, &options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &options);
     seller->locked = true;
     seller->fence = fence;
     return seller;

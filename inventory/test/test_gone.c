@@ -23,9 +23,8 @@ static void open_two(struct seller **seller, struct seller **gone) {
     redis_clock(); /* of servers that start after this */
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = CALL_MS};
-    *seller = told_seller_open_with(shop, &options, &told);
-    *gone = told_seller_open_with(shop, &options, &others);
+    *seller = told_seller_within(shop, pair_url(&pair), CALL_MS, &told);
+    *gone = told_seller_within(shop, pair_url(&pair), CALL_MS, &others);
     item_put_with(*seller, "seat", 3, 0, HOLD_MS);
     shop_wait(shop, have_heartbeats, &pair.master, "both have heartbeats");
     pair_cut(&pair);

@@ -244,8 +244,7 @@ static void test_master_is_away(void) {
 static struct seller *open_patient(struct redis_cluster *cluster, int replicas) {
     redis_cluster_start(cluster, MASTERS, replicas);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = redis_cluster_url(cluster), .call_timeout_ms = 20000};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    struct seller *seller = told_seller_within(shop, redis_cluster_url(cluster), 20000, &told);
     seller_wait_whole(seller);
     return seller;
 }

@@ -212,8 +212,7 @@ static void test_threads(void) {
 
 static struct seller *open_teaching(struct shop *shop) {
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 2});
-    seller_wait_up(seller);
+        seller_open_up(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 2});
     return seller;
 }
 

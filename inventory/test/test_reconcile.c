@@ -23,8 +23,7 @@ static void check_line(struct seller *seller, const struct txn *txn, int line, e
 static struct redis_cluster cluster;
 
 static struct seller *open_seller(struct shop *shop, struct told *by) {
-    struct seller *seller = told_seller_open_with(
-        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500}, by);
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), by);
     seller_wait_whole(seller);
     return seller;
 }

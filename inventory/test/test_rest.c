@@ -33,19 +33,24 @@ static void set_late(const struct redis_server *redis, const char *rule) {
     CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
 }
 
+/* Two sellers at a pair, the second as this user ("": none) by a way of its own. */
+static struct seller *open_late(const char *user, int call_timeout_ms, struct seller **seller) {
+    pair_start(&pair);
+    set_late(&pair.master, "+@all");
+    set_late(&pair.replica, "+@all");
+    way = proxy_start(pair.master.port);
+    *seller = told_seller_within(shop_open(), pair_url(&pair), call_timeout_ms, &told);
+    return told_seller_within((*seller)->shop,
+                              harness_format("redis://%s127.0.0.1:%d", user, proxy_port(way)),
+                              call_timeout_ms, &others);
+}
+
 /* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
  * Who has shown what he has waits for it, for as long as a call may take, and longer; but not for who had not
  * lived for long. */
 static void test_one_comes_late(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    set_late(&pair.master, "+@all");
-    set_late(&pair.replica, "+@all");
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = harness_format("redis://late:pw@127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(shop, &options, &others);
+    struct seller *seller, *late = open_late("late:pw@", NEVER_MS, &seller);
+    struct shop *shop = seller->shop;
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     pair_cut(&pair);
@@ -99,17 +104,11 @@ static void test_comes_back_empty(void) {
 /* An order fits only once the other seller has put back a cancel. He does not sell before that has been tried
  * again: the unit would be gone, and until then nobody knows the order. */
 static void test_fits_later(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = through(way);
-    struct seller *late = told_seller_open_with(shop, &options, &others);
+    struct seller *seller, *late = open_late("", NEVER_MS, &seller);
     item_put_with(seller, "seat", 1, 0, 600000);
     struct buy *first = buy(late, "seat", "ann", "first", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
-    leave_heartbeats(shop);
+    leave_heartbeats(seller->shop);
     pair_cut(&pair);
     CHECK_STATUS(order_step(late, first->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     struct buy *second = buy(seller, "seat", "bob", "second", 1);
@@ -137,8 +136,7 @@ static void test_fits_later(void) {
 static void test_another_shows(int dies) {
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    struct seller *seller = told_seller_within(shop, pair_url(&pair), dies ? 500 : NEVER_MS, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
@@ -161,12 +159,7 @@ static void test_another_shows(int dies) {
 /* It takes a seller longer than the others rest until he has shown all that he sold: they wait for it. */
 static void test_long_list(void) {
     enum { ORDERS = 4000, SLOW_MS = 300 };
-    pair_start(&pair);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = 4 * SLOW_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
-    way = proxy_start(pair.master.port);
-    options.url = through(way);
-    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
+    struct seller *seller, *late = open_late("", 4 * SLOW_MS, &seller);
     item_sell(seller, "phone", INVENTORY_BATCH, ORDERS + 1);
     leave_heartbeats(seller->shop);
     pair_cut(&pair);
@@ -191,8 +184,7 @@ static void test_endless_list(void) {
     enum { MOST_MS = 60000, CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000 };
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open_with(
-        shop, &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS}, &told);
+    struct seller *seller = told_seller_within(shop, pair_url(&pair), CALL_MS, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);

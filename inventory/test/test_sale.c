@@ -416,9 +416,8 @@ static void test_made_anew(void) {
 
 static void test_without_teaching(void) {
     struct seller *teacher = open_seller();
-    struct seller *seller = seller_open_with(
-        teacher->shop, &(struct seller_options){.port = redis.port, .without_teaching = true});
-    seller_wait_up(seller);
+    struct seller *seller =
+        seller_open_up(teacher->shop, &(struct seller_options){.port = redis.port, .without_teaching = true});
     seller->locked = teacher->locked;
     bool teaches = inventory_strategy_teaches(strategy);
     struct inventory_item item = terms("phone", strategy, 2);

@@ -67,11 +67,8 @@ static void test_starts_at_a_restarted(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct proxy *way = proxy_start(redis.port);
-    struct seller *seller = told_seller_open_with(
-        shop_open(),
-        &(struct seller_options){.url = harness_format("redis://127.0.0.1:%d", proxy_port(way)),
-                                 .call_timeout_ms = NEVER_MS},
-        &told);
+    struct seller *seller = told_seller_within(
+        shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), NEVER_MS, &told);
     wait_heartbeat(seller, &redis);
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     redis_kill(&redis);
@@ -97,12 +94,11 @@ static struct proxy *way; /* of the late one */
 static void open_two(struct seller **seller, struct seller **late) {
     pair_start(&pair);
     way = proxy_start(pair.master.port);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    *seller = told_seller_open_with(shop_open(), &options, &told);
-    options.url = harness_format("redis://127.0.0.1:%d", proxy_port(way));
-    *late = told_seller_open_with((*seller)->shop, &options, &others);
-    wait_heartbeat((*seller), &pair.master);
-    wait_heartbeat((*late), &pair.master);
+    *seller = told_seller_within(shop_open(), pair_url(&pair), NEVER_MS, &told);
+    *late = told_seller_within((*seller)->shop, harness_format("redis://127.0.0.1:%d", proxy_port(way)),
+                               NEVER_MS, &others);
+    wait_heartbeat(*seller, &pair.master);
+    wait_heartbeat(*late, &pair.master);
 }
 
 /* A master that is restarted changes its id when its replica comes back: between two sellers. They are of one
@@ -333,8 +329,7 @@ static bool is_asked_anew(void *arg) {
 
 static void test_late_answer(void) {
     pair_start(&pair);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
+    struct seller *seller = told_seller_within(shop_open(), pair_url(&pair), NEVER_MS, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     wait_heartbeat(seller, &pair.replica);
     pair_cut(&pair);

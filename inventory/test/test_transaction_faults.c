@@ -103,10 +103,9 @@ static void at_failpoint(void *ctx, const char *step) {
 static void child(const struct scene *scene, int until, int signal) {
     struct steps steps = {.scene = scene, .until = until, .signal = signal};
     struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis.port,
-                                                                            .at_failpoint = at_failpoint,
-                                                                            .at_failpoint_ctx = &steps});
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &(struct seller_options){.port = redis.port,
+                                                                          .at_failpoint = at_failpoint,
+                                                                          .at_failpoint_ctx = &steps});
     seller->fence = scene->without_fence ? 0 : OWN_FENCE;
     redis_clock()->ahead_ms = scene->ahead_ms;
     struct txn *txn = txn_new(seller, scene->key, scene->lines);

@@ -14,8 +14,7 @@ enum { WORK_MS = 10000 /* less than a call may take */, LEAST_STOCK = 3 };
 /* A seller that makes naive baskets, as the holder of the locks, with this fence. */
 static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = options.port ? options.port : redis.port;
-    struct seller *seller = seller_open_with(shop, &options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &options);
     seller->fence = fence;
     return seller;
 }

@@ -13,8 +13,7 @@ static struct redis_server redis;
 /* Three phones and lamps, in a shop that makes its baskets at once. */
 static struct seller *open_sale(const struct seller_options *options) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct seller *seller = seller_open_with(shop_open(), options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop_open(), options);
     item_sell(seller, "phone", INVENTORY_BATCH, 3);
     item_sell(seller, "lamp", INVENTORY_BATCH, 3);
     way = AT_ONCE;
@@ -179,10 +178,9 @@ static void at_failpoint(void *ctx, const char *step) {
 /* Returns the answer to the basket in steps, or to the question whether it can be made. */
 static enum inventory_status do_in_steps(struct between *between, enum txn_call call, struct txn **basket) {
     between->seller = open_plain(); /* of another shop, whose loop turns while the first one's stands */
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(), &(struct seller_options){
                          .port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = between});
-    seller_wait_up(seller);
     between->shop = seller->shop;
     way = IN_STEPS;
     *basket = txn_new(seller, "k", "phone:1 lamp:3");

@@ -22,10 +22,9 @@ static struct seller *open_seller(int call_timeout_ms, int resolve_ms) {
     proxy = proxy_start(redis.port);
     struct shop *shop = shop_open();
     direct = seller_open(shop, &redis);
-    struct seller *seller = seller_open_with(
-        shop, &(struct seller_options){
-                  .port = proxy_port(proxy), .call_timeout_ms = call_timeout_ms, .resolve_ms = resolve_ms});
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &(struct seller_options){.port = proxy_port(proxy),
+                                                                          .call_timeout_ms = call_timeout_ms,
+                                                                          .resolve_ms = resolve_ms});
     return seller;
 }
 

@@ -20,8 +20,14 @@ struct seller *told_seller_open_with(struct shop *shop, const struct seller_opti
     return seller;
 }
 
+struct seller *told_seller_within(struct shop *shop, const char *url, int call_timeout_ms,
+                                  struct told *told) {
+    return told_seller_open_with(
+        shop, &(struct seller_options){.url = url, .call_timeout_ms = call_timeout_ms}, told);
+}
+
 struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told) {
-    return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
+    return told_seller_within(shop, url, 500, told);
 }
 
 struct seller *told_seller_on(struct shop *shop, const struct redis_server *redis, struct told *told) {

@@ -13,6 +13,8 @@ struct told {
 /* One that counts in `told`, has the lock and a fence, and is up. If it has to wait for others, time passes
  * quickly. */
 struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told);
+/* The same with another time-out of its calls. */
+struct seller *told_seller_within(struct shop *shop, const char *url, int call_timeout_ms, struct told *told);
 /* The same at this server. */
 struct seller *told_seller_on(struct shop *shop, const struct redis_server *redis, struct told *told);
 /* The same with other options. */
