@@ -299,19 +299,6 @@ static void test_unknown_in_the_end(void) {
     check_both(seller, 2, 1);
 }
 
-/* The call never reached the script: it is made again, once. */
-static void test_call_lost(void) {
-    struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
-    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
-    redis_pause(&redis);
-    txn_begin(basket, TXN_MAKE);
-    seller_wait_down(seller);
-    redis_kill(&redis);
-    redis_restart(&redis);
-    CHECK_STATUS(txn_wait(basket), INVENTORY_OK);
-    check_both(seller, 2, 1);
-}
-
 /* The first call waits in a store that is but stopped, and the second one comes behind it. */
 static void test_call_late(void) {
     struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
@@ -434,7 +421,6 @@ int main(int argc, char **argv) {
     run("between two steps: the last units", test_last_units_in_between);
     run("a reply is lost", test_reply_lost);
     run("a reply is lost, and the store does not come back in time", test_unknown_in_the_end);
-    run("a call is lost", test_call_lost);
     run("a call is late", test_call_late);
     run("a call is so late that it was made again", test_call_very_late);
     run("closed meanwhile", test_closed_meanwhile);
