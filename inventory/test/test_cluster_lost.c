@@ -89,6 +89,7 @@ static void test_optimistic_failover(void) {
     redis_wait_copied(second, first);
     redis_pause(second);
     SHOP_UNTIL(seller->shop, !is_readable(seller), "it does not answer");
+    CHECK_STR(redis_command(first, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     SHOP_UNTIL(seller->shop, is_readable(seller), "it has a successor");
     buy_forty(seller, "c");
     redis_resume(second);

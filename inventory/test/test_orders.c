@@ -217,21 +217,16 @@ static void test_unknown_orders(void) {
     const char *digest = strchr(order->id, ':') + 1;
     const char *const ids[] = {
         "",
-        ":",
         "phone",
-        "phone:",
         digest,
         harness_format(":%s", digest),
         harness_format("phone:%.21s", digest),
         harness_format("phone:%sA", digest),
         harness_format("phone:%.21s=", digest),
-        harness_format("phone:%.21s+", digest),
         harness_format("phone:%.21s/", digest),
-        harness_format("phone:%.21s ", digest),
         harness_format("phone:%.21s\n", digest),
         harness_format("phone::%.21s", digest),
         harness_format("pho ne:%s", digest),
-        harness_format("pho}ne:%s", digest),
         harness_format("%065d:%s", 0, digest),
         /* from here on they could be: */
         harness_format("phone:%.21s%c", digest, digest[21] == 'A' ? 'B' : 'A'),

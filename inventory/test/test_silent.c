@@ -303,7 +303,7 @@ static void test_refuses_what_is_shown(void) {
     replica_cut(dies, promoted);
     CHECK_STATUS(buy(seller, item, "ann", "k", 1)->status, INVENTORY_OK);
     CHECK_STR(redis_command(promoted, "CONFIG", "SET", "min-replicas-to-write", "1", NULL), "OK");
-    redis_kill(dies);
+    master_replace(&cluster, dies);
     seller_wait_not_whole(other);
     SHOP_UNTIL(seller->shop, newest_of(seller)->state == HISTORY_NEW && newest_of(seller)->failed,
                "its replica refuses what it is shown");
