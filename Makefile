@@ -136,7 +136,7 @@ build/valkey/bin build/redis8/bin: build/%/bin: test/store.sh
 # These begin first, so that none of them is left over at the end.
 LONGEST    := %/lab_scenarios %/lock_contract %/lock_contract_losses %/service_failover %/test_docs %/inventory_silent %/service_haproxy %/inventory_sentinel \
               %/inventory_cluster_moves %/inventory_replicas %/inventory_kept %/lab_page %/inventory_putback %/inventory_disown \
-              %/service_baskets %/lock_zookeeper_losses %/inventory_cluster %/service_basket_deaths %/lock_holders %/service_lock_reach \
+              %/service_baskets %/lock_zookeeper_losses %/inventory_cluster %/lock_holders %/service_lock_reach \
               %/loadtest_hundred
 
 # A seckilld for tests, which is killed or stopped at one of its steps.

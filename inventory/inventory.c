@@ -8,19 +8,16 @@
 
 #include "inventory/layers.h"
 #include "inventory/lock_epoch.h"
-#include "inventory/purchases/histories.h"
 #include "inventory/purchases/purchase.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/purchases/rest.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 #include "inventory/transactions/transactions_internal.h"
 
 enum { TICK_MS = 50 };
 
 /* ---- open, tick, close ---- */
 
-static void on_state(void *ctx, bool up) {
+static void inventory_on_state(void *ctx, bool up) {
     struct inventory *inventory = ctx;
     if (!up)
         return;
@@ -30,12 +27,12 @@ static void on_state(void *ctx, bool up) {
 }
 
 /* A server that may have lost something sells again: items may lack what the journal says. */
-static void on_mended(void *ctx) {
+static void inventory_on_mended(void *ctx) {
     struct inventory *inventory = ctx;
     reconcile_suspect(&inventory->transactions);
 }
 
-static void on_tick(uv_timer_t *timer) {
+static void inventory_on_tick(uv_timer_t *timer) {
     struct inventory *inventory = timer->data;
     inventory->shared.tick_ms = shared_now_ms(&inventory->shared);
     lost_expire(&inventory->purchases, false);
@@ -50,7 +47,7 @@ static void on_tick(uv_timer_t *timer) {
     disown_tick(&inventory->transactions);
 }
 
-static struct router *open_store(struct inventory *inventory) {
+static struct router *inventory_open_store(struct inventory *inventory) {
     const struct shared *shared = &inventory->shared;
     struct servers_config config = {.loop = shared->loop,
                                     .url = &shared->url,
@@ -61,21 +58,21 @@ static struct router *open_store(struct inventory *inventory) {
                                     .prepare = histories_prepare,
                                     .lost = histories_lost,
                                     .prepare_ctx = &inventory->purchases,
-                                    .on_state = on_state,
+                                    .on_state = inventory_on_state,
                                     .ctx = inventory};
     return router_open(&config, &shared->metrics->scripts_loaded);
 }
 
-static bool open_layers(struct inventory *inventory) {
+static bool inventory_open_layers(struct inventory *inventory) {
     struct shared *shared = &inventory->shared;
     struct purchases *purchases = &inventory->purchases;
     unsigned char random[16];
     char id[INVENTORY_DIGEST_SIZE];
     randombytes_buf(random, sizeof random);
     sodium_bin2base64(id, sizeof id, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-    if (!purchases_open(purchases, shared, id, on_mended, inventory))
+    if (!purchases_open(purchases, shared, id, inventory_on_mended, inventory))
         return false;
-    shared->store = open_store(inventory);
+    shared->store = inventory_open_store(inventory);
     if (!shared->store) {
         purchases_close(purchases);
         return false;
@@ -102,29 +99,29 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
     shared->metrics = config->metrics ? config->metrics : &shared->own_metrics;
     if (!redis_url_parse(&shared->url, config->redis_url, error, error_size))
         goto fail;
-    if (!open_layers(inventory)) {
+    if (!inventory_open_layers(inventory)) {
         snprintf(error, error_size, "out of memory");
         goto fail;
     }
     inventory->tick.data = inventory;
     uv_timer_init(loop, &inventory->tick);
-    uv_timer_start(&inventory->tick, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&inventory->tick, inventory_on_tick, TICK_MS, TICK_MS);
     return inventory;
 fail:
     free(inventory);
     return NULL;
 }
 
-static void on_timer_closed(uv_handle_t *timer) {
+static void inventory_on_timer_closed(uv_handle_t *timer) {
     struct inventory *inventory = timer->data;
     if (--inventory->closing == 0)
         free(inventory);
 }
 
-static void close_timer(struct inventory *inventory, uv_timer_t *timer) {
+static void inventory_close_timer(struct inventory *inventory, uv_timer_t *timer) {
     inventory->closing++;
     timer->data = inventory; /* it does not fire any more */
-    uv_close((uv_handle_t *)timer, on_timer_closed);
+    uv_close((uv_handle_t *)timer, inventory_on_timer_closed);
 }
 
 void inventory_close(struct inventory *inventory) {
@@ -141,9 +138,9 @@ void inventory_close(struct inventory *inventory) {
     transaction_tick(&inventory->transactions, true);
     batch_free_spares(&inventory->strategies);
     purchases_close(&inventory->purchases);
-    close_timer(inventory, &inventory->purchases.audits.pause);
-    close_timer(inventory, &inventory->work_delay.timer);
-    close_timer(inventory, &inventory->tick);
+    inventory_close_timer(inventory, &inventory->purchases.audits.pause);
+    inventory_close_timer(inventory, &inventory->work_delay.timer);
+    inventory_close_timer(inventory, &inventory->tick);
 }
 
 bool inventory_drain(struct inventory *inventory, int *open) {
@@ -179,10 +176,28 @@ void inventory_time_read(struct inventory *inventory, inventory_time_fn *fn, voi
 
 /* ---- purchases ---- */
 
+static const struct strategy *const strategies[INVENTORY_STRATEGIES] = {
+    [INVENTORY_BATCH] = &strategy_batch, [INVENTORY_LUA] = &strategy_lua,
+    [INVENTORY_DECR] = &strategy_decr,   [INVENTORY_OPTIMISTIC] = &strategy_optimistic,
+    [INVENTORY_NAIVE] = &strategy_naive, [INVENTORY_LOCKED] = &strategy_locked,
+};
+
+/* Starts the purchase by its item's strategy; ends it with REFUSED if that one needs teaching mode. */
+static void inventory_start_purchase(struct inventory_purchase *purchase) {
+    struct item *item = purchase->in;
+    if (inventory_strategy_teaches(item->strategy) && !purchase->purchases->shared->config.teaching) {
+        /* The item may be created anew: the next purchase asks the store. */
+        item->strategy = INVENTORY_BATCH;
+        purchase_finish(purchase, INVENTORY_REFUSED);
+    } else {
+        strategies[item->strategy]->start(purchase);
+    }
+}
+
 void inventory_flush(struct inventory *inventory) {
     struct inventory_purchase *purchase;
     while ((purchase = purchase_queue_take(&inventory->purchases.again)))
-        strategy_start(purchase);
+        inventory_start_purchase(purchase);
     batch_flush(&inventory->strategies);
     router_flush(inventory->shared.store);
 }
@@ -203,7 +218,7 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
     } else if (!router_is_up(shared->store, purchase->in->keys.item)) {
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
     } else {
-        strategy_start(purchase);
+        inventory_start_purchase(purchase);
     }
 }
 

@@ -28,8 +28,8 @@ enum {
     INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
     INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
     INVENTORY_STOCK_MAX = 1000000000,
-    /* A hold expires by itself so long after it was due: a confirm that came in time may still be on its way.
-     */
+    /* A hold expires by itself only this long after it was due, since a confirm that came in time may still
+     * be on its way. */
     INVENTORY_HOLD_GRACE_MS = 500,
 };
 
@@ -100,42 +100,42 @@ enum inventory_loss_outcome {
     INVENTORY_LOSS_NONE,         /* it stands */
     INVENTORY_LOSS_BACK,         /* it was put back */
     INVENTORY_LOSS_SHORT,        /* its units were sold again, or its user has others now */
-    INVENTORY_LOSS_NOTED,        /* the same, and another one has told it */
+    INVENTORY_LOSS_NOTED,        /* the same, and another process has reported it */
     INVENTORY_LOSS_UNKNOWN_ITEM, /* its item is lost too */
     INVENTORY_LOSS_DIFFERS,      /* something else was acknowledged since, and stands */
-    /* It was made again, and both stand: the units of a transfer were sold before it was undone. */
+    /* Both attempts stand: the transfer's units were sold before one attempt could be undone. */
     INVENTORY_LOSS_TWICE,
-    /* It stands, and its basket or transfer is lost: only an audit tells this. */
+    /* It stands, but its basket or transfer is lost. Only an audit finds this. */
     INVENTORY_LOSS_UNKNOWN_TRANSACTION,
     INVENTORY_LOSS_OUTCOMES
 };
 
 struct inventory_loss {
     enum inventory_loss_kind kind;
-    const char *item; /* "" of a transaction */
-    const char *name; /* the digest of the order, restock or transfer, the transaction; "" of an item */
+    const char *item; /* "" for a transaction */
+    const char *name; /* the digest of the order, restock or transfer; the transaction; "" for an item */
     enum inventory_loss_outcome outcome;
 };
 
 struct inventory_config {
     const char *redis_url;
     const struct clock *clock; /* its wall time is the store's; must outlive the inventory */
-    int call_timeout_ms;       /* a store call without a reply for so long is given up as unknown */
+    int call_timeout_ms;       /* after this time a store call without a reply is given up as UNKNOWN */
     int resolve_ms;            /* how long the store is asked about a purchase whose reply was lost */
     int queue_max;             /* purchases and transactions in flight; more are INVENTORY_OVERLOADED */
     int work_delay_ms;         /* `naive` and `locked`: between read and write */
     bool teaching;
     bool fencing; /* check fencing tokens; off for lessons only */
-    /* An answer is given once so many replicas have all that it tells of; 0: as soon as the master has. With
-     * fewer replicas the store is unavailable. */
+    /* How many replicas must have all that an answer tells of before it is given; 0: the master is enough.
+     * With fewer replicas the store is unavailable. */
     int replicas;
     bool events; /* write the event stream: every change of an order, and every restock */
-    /* Called at each failpoint: before and after each write of a transaction, and at each step of a hold's
-     * way into and out of the index of due times. For tests that stop or end the process there; may be NULL.
-     */
+    /* Called at each failpoint: before and after each write of a transaction, and at each step by which a
+     * hold enters or leaves the index of due times. Tests stop or end the process there. May be NULL. */
     void (*at_failpoint)(void *ctx, const char *name);
     void *at_failpoint_ctx;
-    /* Called for all that a failover of the store lost, and this inventory had acknowledged. May be NULL. */
+    /* Called for each thing that this inventory had acknowledged and a failover of the store lost. May be
+     * NULL. */
     void (*on_loss)(void *ctx, const struct inventory_loss *loss);
     void *on_loss_ctx;
     struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: its own */
@@ -149,18 +149,19 @@ struct inventory *inventory_open(uv_loop_t *loop, const struct inventory_config 
  * afterwards. */
 void inventory_close(struct inventory *inventory);
 
-/* Sends what was submitted in this turn of the loop, and what waited for a reply that came in it. To be
- * called once at the end of each turn: what comes in one turn leaves in one call. */
+/* Sends what was submitted in this turn of the loop, and what waited for a reply that came in it. Call it
+ * once at the end of each turn: what comes in one turn leaves in one call. */
 void inventory_flush(struct inventory *inventory);
 
 bool inventory_is_up(const struct inventory *inventory);
 
-/* To be called again and again before inventory_close(), when nothing is in flight. True: what was
- * acknowledged is on replicas that could be promoted, or the store has none, and after a failover others need
- * not wait for this inventory. `open`: how much is on no replica yet. */
+/* Prepares for inventory_close(). Call it again and again, with nothing in flight, until it is true. Then all
+ * that was acknowledged is on replicas that could be promoted, or the store has no replicas; and after a
+ * failover no other inventory waits for this one. `open`: how much is on no replica yet. */
 bool inventory_drain(struct inventory *inventory, int *open);
 
-/* A server of the store was reached. It is sold from once it has got back what a failover may have lost. */
+/* Whether a server of the store was reached that is not sold from yet, since it is still getting back what a
+ * failover may have lost. */
 bool inventory_is_mending(const struct inventory *inventory);
 
 /* The last reason why the store could not be used; "" if there was none. */
@@ -188,16 +189,16 @@ struct inventory_order {
     int64_t version;                    /* counts its states, from 1 */
     int64_t created_ms;                 /* by the store's clock */
     int64_t expires_ms;                 /* of the hold, also after it was settled; 0: there was no hold */
-    char basket[INVENTORY_DIGEST_SIZE]; /* whose line it is; "" if it is an order by itself */
-    /* Its basket is held, or not decided yet: its units count as held. inventory_transaction_find() tells its
-     * state. */
+    char basket[INVENTORY_DIGEST_SIZE]; /* the basket whose line it is; "": none */
+    /* The order's basket is held, or not decided yet, so its units count as held.
+     * inventory_transaction_find() tells the basket's state. */
     bool pending;
 };
 
 /* ---- purchases ---- */
 
-/* Goes with each write under a lock. The store refuses the write (STALE) once it has seen a newer token for
- * the item. Tokens are compared by epoch, then by fence. */
+/* A fencing token goes with each write under a lock. The store refuses the write (STALE) once it has seen a
+ * newer token for the item. Tokens are compared by epoch, then by fence. */
 struct inventory_fencing_token {
     uint64_t epoch; /* the lock epoch, see lock_epoch.h */
     uint64_t fence; /* of the grant: grows from one grant to the next; 0: this lock has no fence */
@@ -228,13 +229,13 @@ struct inventory_purchase {
     int64_t sent_ms; /* by this process's clock, when it was sent last */
     int64_t deadline_ms;
     struct client_read *read;
-    unsigned history; /* of the server that answers over a connection of its own; 0: the store knows */
+    unsigned history; /* the server's, if the purchase has a connection of its own; 0: the store knows */
 };
 
-/* What is stored of an idempotency key: 128 bits of BLAKE2b of user, NUL and key, in base64url, 22
- * characters. So a long key costs no memory, an order's id, which contains the digest, is as hard to guess as
- * the key, and nobody uses up the key of another user. user: "" where there is none (restocks, transfers):
- * then it is of the key alone. */
+/* The digest is what the store keeps of an idempotency key: 128 bits of BLAKE2b of user, NUL and key, in
+ * base64url, 22 characters. So a long key costs no memory, an order's id, which contains the digest, is as
+ * hard to guess as the key, and no user can use up another user's key. `user` is "" for restocks and
+ * transfers, whose digest is of the key alone. */
 void inventory_key_digest(const char *user, const char *key, size_t length,
                           char digest[INVENTORY_DIGEST_SIZE]);
 
@@ -258,10 +259,10 @@ enum inventory_step { INVENTORY_READ, INVENTORY_CONFIRM, INVENTORY_CANCEL };
 void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
 
-/* Expires the holds that are due, of all items, in small steps. To be called about twice a second, by one
- * inventory a process. Items without holds cost nothing. */
+/* Expires the due holds of all items, in small steps. Call it about twice a second, for one inventory of the
+ * process. Items without holds cost nothing. */
 void inventory_sweep(struct inventory *inventory);
-/* It is not over yet. */
+/* Whether a sweep is in progress. */
 bool inventory_is_sweeping(const struct inventory *inventory);
 
 struct inventory_item {
@@ -287,7 +288,7 @@ void inventory_item_get(struct inventory *inventory, const char *name, inventory
 
 struct inventory_restock {
     int64_t quantity, stock, available; /* as they were when it happened */
-    int64_t room;                       /* with TOO_MANY: how many units more the item may have */
+    int64_t room;                       /* with TOO_MANY: how many more units the item may have */
 };
 
 typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
@@ -298,14 +299,14 @@ typedef void inventory_restock_fn(void *ctx, enum inventory_status status,
 void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx);
 
-/* The books of an item, counted from its orders, beside the counters that the sale goes by. They are those of
- * the moment when the last counter was read if `exact`; otherwise each count of held, sold and returned units
- * can differ from that moment by `off_by`. */
+/* The books of an item: its counters, by which it is sold, and the same numbers counted from its orders. If
+ * `exact`, the counts are of the moment when the last counter was read. Otherwise each count of held, sold
+ * and returned units can differ from that moment by `off_by`. */
 struct inventory_audit {
     struct inventory_item item;                                /* the counters */
     int64_t orders[INVENTORY_STATES], units[INVENTORY_STATES]; /* counted, by enum inventory_state */
-    int64_t pending_orders, pending; /* of the held ones: of baskets, and their units */
-    int64_t oversold;                /* units held or sold beyond the stock; if not exact, at least so many */
+    int64_t pending_orders, pending; /* of the held orders: those of baskets, and their units */
+    int64_t oversold;                /* units held or sold beyond the stock; if not exact, a lower bound */
     int64_t holds;                   /* entries in the expiry list */
     int64_t user_units;              /* sum of the users' counters, if the item has a limit */
     int64_t over_limit;              /* users with more than the limit */
@@ -332,21 +333,21 @@ void inventory_item_audit(struct inventory *inventory, const char *name, invento
 struct inventory_server {
     char address[96];
     int replicas; /* that follow it */
-    int proven;   /* replicas that had all that was acknowledged, and had said so, when this was told */
+    int proven;   /* replicas that had confirmed all that was acknowledged by then */
 };
 
 enum { INVENTORY_SERVERS_TOLD = 32 };
 
 struct inventory_health {
     bool ready;
-    char reason[256]; /* why not, or what cannot be sold all the same */
+    char reason[256]; /* why it is not ready; or, if it is, what cannot be sold */
     char version[32];
     char role[16];        /* master, slave */
-    char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (this and the others) */
+    char appendonly[16];  /* yes, no, unknown; mixed: the servers differ (also below) */
     char appendfsync[16]; /* always, everysec, no, unknown */
     char eviction[32];    /* maxmemory-policy, unknown */
     int replicas;         /* that must have an order before it is acknowledged */
-    int server_count;     /* of those that answered; of more than INVENTORY_SERVERS_TOLD the first */
+    int server_count;     /* servers that answered, up to INVENTORY_SERVERS_TOLD */
     struct inventory_server servers[INVENTORY_SERVERS_TOLD];
 };
 
@@ -357,7 +358,7 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
 
 typedef void inventory_time_fn(void *ctx, enum inventory_status status, int64_t store_ms);
 
-/* Asks one of the store's masters that is there for its time. */
+/* Asks a master of the store that is up for its time. */
 void inventory_time_read(struct inventory *inventory, inventory_time_fn *fn, void *ctx);
 
 /* ---- metrics ---- */
@@ -367,18 +368,19 @@ enum { INVENTORY_BATCH_MAX = 256 };
 /* Written by the inventory's thread alone; other threads may read each of them. */
 struct inventory_metrics {
     _Atomic uint64_t batches, batched; /* script calls of purchases, and purchases in them */
-    _Atomic uint64_t checks;           /* calls that only asked: sold out, or unknown */
+    _Atomic uint64_t checks;           /* calls that only read, for items that were sold out */
     _Atomic uint64_t waiting;          /* purchases and transactions in flight */
     _Atomic uint64_t unknown;          /* purchases whose reply was lost */
-    _Atomic uint64_t unknown_resolved; /* of these, the order was found */
+    _Atomic uint64_t unknown_resolved; /* of these, those whose order was found */
     _Atomic uint64_t reconnects;
     _Atomic uint64_t scripts_loaded; /* EVAL after NOSCRIPT */
     _Atomic uint64_t expired;        /* holds expired by sweeps */
     _Atomic uint64_t conflicts;      /* `optimistic`: EXECs that found the item changed */
     _Atomic uint64_t store_errors;
-    _Atomic uint64_t put_back; /* what a failover of the store lost, and was put back: orders and the like */
-    _Atomic uint64_t shortage; /* the same, but it does not fit any more (struct inventory_loss) */
-    _Atomic uint64_t unkept; /* failovers, or lost masters, with which more may be lost than could be kept */
+    _Atomic uint64_t put_back; /* records that a failover lost, and that were put back */
+    _Atomic uint64_t
+        shortage;            /* records that it lost, and that do not fit any more (struct inventory_loss) */
+    _Atomic uint64_t unkept; /* failovers and lost masters that may have lost more than could be put back */
 };
 
 const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);

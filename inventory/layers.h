@@ -1,5 +1,5 @@
-/* An inventory: the state of each of its layers, which inventory.c opens, hands down and closes. Only
- * inventory.c and the tests include this. */
+/* struct inventory: the state of each layer. inventory.c opens, hands down and closes them. Only inventory.c
+ * and the tests include this. */
 #ifndef INVENTORY_LAYERS_H
 #define INVENTORY_LAYERS_H
 

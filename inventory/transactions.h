@@ -1,15 +1,15 @@
 /* Transactions: baskets and transfers, which concern several items, all or nothing.
  *
  * The items lie in several slots, so no script reaches them at once. A transaction is made in steps, and a
- * journal records what was decided: an intent is written before the first debit, and one move of the
- * journal after the last debit decides it, forward or back. Every write to an item is idempotent.
+ * journal records what was decided: an intent is written before the first debit, and one move of the journal
+ * after the last debit decides it, forward or back. Every write to an item is idempotent.
  *
  * The caller that makes a transaction holds the locks of its items, and its writes carry their fencing
- * tokens, so that two transactions do not abort each other. What a process leaves unfinished is found by
- * inventory_transaction_claim() and finished by inventory_transaction_settle(). That needs no lock, and two
+ * tokens, so that two transactions do not abort each other. inventory_transaction_claim() finds what a
+ * process left unfinished, and inventory_transaction_settle() finishes it. That needs no lock, and two
  * processes may do it at once.
  *
- * Until a basket is decided its units count as held, and so do its orders, which nobody has been told of. */
+ * Until a basket is decided, its units and orders count as held, although nobody has been told of them. */
 #ifndef INVENTORY_TRANSACTIONS_H
 #define INVENTORY_TRANSACTIONS_H
 
@@ -49,11 +49,11 @@ struct inventory_transaction {
     int failed; /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM, TOO_MANY: the first such line */
     int64_t available; /* with SOLD_OUT */
     /* Not 0: an attempt was aborted after it had debited units, and they were gone for no longer than this.
-     * For an attempt of another process this is told by the wall clock, to the millisecond. */
+     * If the attempt was another process's, the wall clock tells this, to the millisecond. */
     int64_t aborted_ns;
 
     /* The inventory's own: */
-    struct transactions *transactions; /* while it is being found */
+    struct transactions *transactions; /* while inventory_transaction_find() runs */
     char nonce[INVENTORY_DIGEST_SIZE]; /* random: tells the orders of two attempts apart */
     int phase;
 };
@@ -61,23 +61,24 @@ struct inventory_transaction {
 /* The order of a line; its state is the basket's. */
 void inventory_transaction_order(const struct inventory_transaction *transaction, int line,
                                  struct inventory_order *order);
-/* Whether it is the order of one of the lines, and not of another attempt. */
+/* Whether the order belongs to a line of this attempt at the transaction. */
 bool inventory_transaction_has_order(const struct inventory_transaction *transaction,
                                      const struct inventory_order *order);
 
-/* Reads the transaction of this kind and id, and fills in the rest. OK; UNKNOWN_BASKET if there is none, or
- * it is not decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. Needs no lock. */
+/* Reads the transaction of this kind and id, and fills in the rest. OK; UNKNOWN_BASKET if there is no such
+ * transaction, or it is not decided; PENDING (filled in as well); UNAVAILABLE, UNKNOWN. Needs no lock. */
 void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction);
 
-/* Tells without a lock whether it is worth to acquire the locks. WANTS_LOCK: it is new, and nothing refuses
- * it; PENDING: an attempt is in flight, or was left unfinished. After both, inventory_transaction_make() is
- * next, under the locks. Otherwise the answer that it would give: REPLAYED, KEY_REUSED, what refuses a line
- * (a limit only by this basket's own units), UNAVAILABLE, UNKNOWN. */
+/* Tells, without a lock, whether the locks are worth acquiring. WANTS_LOCK: the transaction is new, and
+ * nothing refuses it; PENDING: an attempt is in flight, or was left unfinished. After either, call
+ * inventory_transaction_make() under the locks. Otherwise the answer that it would give: REPLAYED,
+ * KEY_REUSED, what refuses a line (a limit only by this basket's own units), UNAVAILABLE, UNKNOWN. */
 void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction);
 
-/* Makes it. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; SOLD_OUT, LIMIT, NOT_STARTED,
- * ENDED or UNKNOWN_ITEM for a line, and nothing was done; STALE: a newer fencing token was seen, and what had
- * begun is aborted; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is finished first. */
+/* Makes the transaction. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; SOLD_OUT, LIMIT,
+ * NOT_STARTED, ENDED or UNKNOWN_ITEM for a line, and nothing was done; STALE: a newer fencing token was seen,
+ * and what had begun is aborted; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is
+ * finished first. */
 void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction);
 
 /* Makes a basket by one script, if one Redis holds all keys. It needs no lock, checks no fencing token, and
@@ -88,11 +89,10 @@ void inventory_transaction_make(struct inventory *inventory, struct inventory_tr
 void inventory_transaction_make_at_once(struct inventory *inventory,
                                         struct inventory_transaction *transaction);
 
-/* A basket as people write it, in teaching mode only (else REFUSED): reads all items, decides, waits for the
- * work delay, and writes what it worked out to each, without a journal. It is right under a lock that holds
- * for all sellers, as long as nothing breaks. Under a lock that fails it oversells. With fencing tokens an
- * overtaken holder is refused (STALE) at each item for which it was overtaken, which can leave half a basket,
- * as can a process that dies.
+/* Makes a basket as people write it, in teaching mode only (else REFUSED): reads all items, decides, waits
+ * for the work delay, and writes the result to each item, without a journal. It is right under a lock that
+ * holds for all sellers, as long as nothing breaks. Under a lock that fails it oversells. With fencing tokens
+ * each item refuses an overtaken holder (STALE). That can leave half a basket, as can a process that dies.
  *
  * It is sold at once, also if an item has holds. The journal does not have it, so
  * inventory_transaction_find() and inventory_transaction_settle() do not know it. A retry is known by the
@@ -112,54 +112,55 @@ typedef void inventory_claim_fn(void *ctx, enum inventory_status status,
                                 const struct inventory_transaction *transactions, size_t count);
 
 /* Claims transactions that were left unfinished, and held baskets that are due: the oldest first, and no more
- * than `most`. Other claims leave them alone for `claim_ms`. There are none for a moment after the store
- * stood still, so that confirms that came in time go first. */
+ * than `most`. Other claims leave them alone for `claim_ms`. For a moment after the store stood still it
+ * claims none, so that confirms that came in time go first. */
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
                                  inventory_claim_fn *fn, void *ctx);
 
 /* What the journal says of the items, and what the items have. */
 struct inventory_reconciled {
     int64_t transactions; /* in the journal */
-    int64_t in_flight;    /* of these, not at rest yet */
-    int64_t torn;         /* of these, one of its items lacks something */
-    int64_t lacking;      /* units of what was lacking */
-    int64_t mended;       /* of that, is there by now */
+    int64_t in_flight;    /* of these, those that are not at rest yet */
+    int64_t torn;         /* of these, those with an item that lacks something */
+    int64_t lacking;      /* units that were lacking */
+    int64_t mended;       /* of these units, those that are there by now */
 };
 
 typedef void inventory_reconciled_fn(void *ctx, enum inventory_status status,
                                      const struct inventory_reconciled *told);
 
 /* Whether a failover may have torn transactions: a server of a cluster has lost something, or this inventory
- * was opened a moment ago. Then inventory_transactions_reconcile() is next, with `mend`. After one that was
- * UNAVAILABLE that is told a few seconds later. */
+ * was opened a moment ago. If so, call inventory_transactions_reconcile() with `mend`. After it was
+ * UNAVAILABLE this is false for a few seconds. */
 bool inventory_transactions_are_suspect(const struct inventory *inventory);
 
-/* They are from now on: another inventory of this process has put back what the journal says (`on_loss`). */
+/* Makes them suspect: another inventory of this process has put back a record of the journal (`on_loss`). */
 void inventory_transactions_suspect(struct inventory *inventory);
 
-/* Compares the whole journal with the items. `mend`: what items lack is written again, and what does not fit
- * is told (`on_loss`), by the first who finds it; otherwise what was found is suspect from then on. OK;
- * UNAVAILABLE: a part of the store could not be asked, and all else is mended; OVERLOADED: one is under way,
- * and `told` is NULL. It takes a minute for some millions. */
+/* Compares the whole journal with the items. With `mend` it writes again what items lack, and the first
+ * process that finds something that does not fit reports it (`on_loss`). Without `mend` it only counts, and
+ * what it finds makes the transactions suspect. OK; UNAVAILABLE: a part of the store could not be asked (with
+ * `mend` all else is mended); OVERLOADED: a comparison is in progress, and `told` is NULL. Some million
+ * transactions take a minute. */
 void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
                                       void *ctx);
 
 /* All items together. */
 struct inventory_audit_sum {
     bool conserved;            /* every item is, none oversold, nothing is torn, nothing unknown */
-    int64_t items, unbalanced; /* and how many of them are not conserved: see struct inventory_audit */
+    int64_t items, unbalanced; /* `unbalanced`: those that are not conserved, see struct inventory_audit */
     int64_t stock, available, held, sold, oversold, shortage;
-    struct inventory_reconciled journal; /* units that it knows, and an item lacks: they are nowhere */
-    int64_t unknown; /* units of orders and moves whose basket or transfer it does not have, or has otherwise:
-                      * they are in two places, or nobody's */
+    struct inventory_reconciled journal; /* its lacking units are nowhere */
+    int64_t unknown; /* units of orders and moves whose basket or transfer the journal lacks, or has
+                        differently: they are in two places, or nobody's */
 };
 
 typedef void inventory_audit_all_fn(void *ctx, enum inventory_status status,
                                     const struct inventory_audit_sum *sum);
 
-/* Audits all items, and their baskets and transfers. What is unknown to the journal is told by name
- * (`on_loss`; no more than a hundred). Beside a running sale the sums are not of one moment. OK; UNAVAILABLE;
- * OVERLOADED: one is under way. Baskets that were made naively are unknown to the journal. */
+/* Audits all items, and their baskets and transfers. It names what is unknown to the journal (`on_loss`; a
+ * hundred at most). Beside a running sale the sums are not of one moment. OK; UNAVAILABLE; OVERLOADED: an
+ * audit of all items is in progress. Naive baskets are unknown to the journal. */
 void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx);
 
 #endif

@@ -27,7 +27,7 @@ named() {
     fi
     for server in "${servers[@]}"; do
         [ "$(redis-cli -p "$server" ROLE 2>/dev/null | head -n 1)" = master ] &&
-            [ "$(redis-cli -p "$server" EXISTS 'seckill:{demo}:item' 2>/dev/null)" = 1 ] && echo "$server" && return
+            [ "$(redis-cli -p "$server" EXISTS 'seckill:{54}:demo' 2>/dev/null)" = 1 ] && echo "$server" && return
     done
 }
 

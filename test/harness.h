@@ -360,6 +360,8 @@ int web_call(int port, const char *method, const char *path, const char *headers
 /* Starts seckilld on a free port with the admin token test-token and the options that follow, NULL at the
  * end. All that start it wait until GET /livez answers 200. */
 void seckilld_start(struct seckilld *service, int redis_port, ...) __attribute__((sentinel));
+/* And waits until its store is there, too. */
+void seckilld_start_ready(struct seckilld *service, int redis_port, ...) __attribute__((sentinel));
 /* The same program, which is killed or stopped on the way of a basket or transfer: `stop_at` is "KILL 7", its
  * 7th step counted from 0, "STOP before take 0", … (test/stops.c; it prints its steps). */
 void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int redis_port, ...)

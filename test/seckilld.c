@@ -25,6 +25,14 @@ void seckilld_start(struct seckilld *service, int redis_port, ...) {
     va_end(args);
 }
 
+void seckilld_start_ready(struct seckilld *service, int redis_port, ...) {
+    va_list args;
+    va_start(args, redis_port);
+    start(service, "seckilld", NULL, redis_port, harness_list(args));
+    va_end(args);
+    seckilld_wait_ready(service, 200);
+}
+
 void seckilld_start_stopping(struct seckilld *service, const char *stop_at, int redis_port, ...) {
     va_list args;
     va_start(args, redis_port);

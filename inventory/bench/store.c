@@ -1,5 +1,6 @@
 /* The ceiling of the store: Redis alone, driven by the batch script over one connection, with nothing else on
- * the way. usage: bench-store PORT ITEMS BATCH SECONDS. Prints purchases a second. */
+ * the way. usage: bench-store PORT ITEMS BATCH IN_FLIGHT SECONDS. Prints purchases a second and the median
+ * time of a call in ms. */
 #include <hiredis/hiredis.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ static void append_call(redisContext *redis, const char *sha, int items, int bat
         fail("out of memory");
 }
 
-/* All were sold, or it is no result. */
+/* Fails unless all were sold: otherwise the result means nothing. */
 static void read_reply(redisContext *redis) {
     redisReply *reply;
     if (redisGetReply(redis, (void **)&reply) != REDIS_OK)
@@ -81,7 +82,7 @@ static void read_reply(redisContext *redis) {
     freeReplyObject(reply);
 }
 
-/* Calls until the time is up; returns purchases a second. `times`: of the calls, in nanoseconds. */
+/* Calls until the time is up; returns purchases a second. `times` gets the calls' times in nanoseconds. */
 static double drive(redisContext *redis, const char *sha, int items, int batch, int in_flight, double seconds,
                     struct histogram *times) {
     int64_t began_ns[IN_FLIGHT_MAX] = {0}, start_ns = clock_now_ns();

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* FNV-1a: the same in all processes. */
-static uint32_t hash_of(const char *name) {
+static uint32_t keys_hash(const char *name) {
     uint32_t hash = 2166136261U;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619U;
@@ -12,11 +12,11 @@ static uint32_t hash_of(const char *name) {
 }
 
 unsigned item_part(const char *item) {
-    return hash_of(item) % ITEM_PARTS;
+    return keys_hash(item) % ITEM_PARTS;
 }
 
 unsigned key_part(const char *name) {
-    return hash_of(name) % KEY_PARTS;
+    return keys_hash(name) % KEY_PARTS;
 }
 
 void sale_keys_make(struct sale_keys *keys, const char *item) {
@@ -44,6 +44,11 @@ const char *item_of_key(const char *key) {
 
 void move_field_make(char field[FIELD_SIZE], const char *digest) {
     snprintf(field, FIELD_SIZE, MOVE_FIELD "%s", digest);
+}
+
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token) {
+    snprintf(out, FENCING_TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
+             (unsigned long long)token->fence);
 }
 
 void journal_keys_make(struct journal_keys *keys, unsigned part) {

@@ -9,14 +9,14 @@
 enum { ITEM_PARTS = 64, KEY_PARTS = 8 };
 
 unsigned item_part(const char *item);
-/* Of a transaction: keys that belong to no item are spread over KEY_PARTS slots. */
+/* The part of a transaction: the journal's keys are spread over KEY_PARTS slots. */
 unsigned key_part(const char *name);
 
 enum { SALE_KEY_SIZE = INVENTORY_NAME_MAX + 24, DUE_KEY_SIZE = 24, FIELD_SIZE = INVENTORY_DIGEST_SIZE + 1 };
 
 struct sale_keys {
     unsigned part;
-    char item[SALE_KEY_SIZE];     /* hash: all of the item */
+    char item[SALE_KEY_SIZE];     /* hash: the item itself */
     char holds[SALE_KEY_SIZE];    /* sorted set: digest by expiry */
     char due[DUE_KEY_SIZE];       /* sorted set: the keys of the part's items by their next expiry */
     char events[SALE_KEY_SIZE];   /* stream: every change of an order, and every restock */
@@ -25,17 +25,21 @@ struct sale_keys {
 };
 
 void sale_keys_make(struct sale_keys *keys, const char *item);
-/* `keys->due` of a part. */
+/* Prints keys->due of a part. */
 void due_key_make(char key[DUE_KEY_SIZE], unsigned part);
-/* The name in an item's key; NULL: it is none. */
+/* The item's name in its key, into which it points; NULL: the key is not an item's. */
 const char *item_of_key(const char *key);
 
-/* Fields of an item: what its user has, and what a restock or a transfer did. */
+/* Prefixes of fields of an item: a user's units; what a restock or a transfer did. */
 #define USER_FIELD "@"
 #define MOVE_FIELD "+"
 void move_field_make(char field[FIELD_SIZE], const char *digest);
 
-/* A part of the journal of transactions, of KEY_PARTS; see journal.lua. */
+enum { FENCING_TOKEN_SIZE = 42 };
+/* Prints EPOCH:FENCE, each with leading zeros, so that the texts sort as the tokens do. */
+void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token);
+
+/* The keys of one part of the journal of transactions; see journal.lua. */
 struct journal_keys {
     char journal[32], open[32], epoch[32];
 };

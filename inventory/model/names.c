@@ -1,4 +1,4 @@
-/* Names and texts: statuses, strategies, states, and what may be a name. */
+/* Names and texts of statuses, strategies and states; and which texts are valid names. */
 #include <string.h>
 
 #include "inventory/inventory.h"

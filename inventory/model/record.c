@@ -6,7 +6,7 @@
 
 #include "base/decimal.h"
 
-/* The letter of each enum inventory_state, and last that of a held order of a basket. */
+/* The letter of each enum inventory_state; the last letter is of a held order of a basket. */
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
 
@@ -45,7 +45,7 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
 
 /* Reads digits up to a blank or the end, and skips the blank. False: no digits, too many, or nothing after
  * the blank. */
-static bool read_number(const char **at, int64_t *number) {
+static bool record_read_number(const char **at, int64_t *number) {
     const char *start = *at, *p = start;
     int64_t value = 0;
     while (*p >= '0' && *p <= '9' && p - start < 16)
@@ -58,16 +58,16 @@ static bool read_number(const char **at, int64_t *number) {
 }
 
 /* After the letter: the version, which is left out while it is 1, and a blank. */
-static bool read_version(const char **at, int64_t *version) {
+static bool record_read_version(const char **at, int64_t *version) {
     *version = 1;
     if (**at == ' ')
         return *++*at != '\0';
-    return read_number(at, version) && *version > 1 && **at;
+    return record_read_number(at, version) && *version > 1 && **at;
 }
 
 /* What follows CREATED_MS: nothing, EXPIRES_MS, or EXPIRES_MS and BASKET. */
-static bool read_rest(const char *at, struct inventory_order *order) {
-    if (*at && !read_number(&at, &order->expires_ms))
+static bool record_read_rest(const char *at, struct inventory_order *order) {
+    if (*at && !record_read_number(&at, &order->expires_ms))
         return false;
     if (*at && !inventory_digest_valid(at))
         return false;
@@ -79,20 +79,20 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     struct inventory_order read = {.quantity = 0};
     const char *letter = record[0] ? strchr(state_letters, record[0]) : NULL;
     const char *at = record + 1;
-    if (!letter || !read_version(&at, &read.version))
+    if (!letter || !record_read_version(&at, &read.version))
         return false;
     read.pending = letter - state_letters == STATE_OF_BASKET;
     read.state = read.pending ? INVENTORY_STATE_HELD : (enum inventory_state)(letter - state_letters);
-    if (!read_number(&at, &read.quantity))
+    if (!record_read_number(&at, &read.quantity))
         return false;
     size_t user_length = strcspn(at, " ");
     if (user_length == 0 || user_length > INVENTORY_NAME_MAX || at[user_length] != ' ')
         return false;
     memcpy(read.user, at, user_length);
     at += user_length + 1;
-    if (!read_number(&at, &read.created_ms) || !read_rest(at, &read))
+    if (!record_read_number(&at, &read.created_ms) || !record_read_rest(at, &read))
         return false;
-    /* Only a confirmed order, or a line of a basket, can do without a time at which its hold expires. */
+    /* Only a confirmed order, or a line of a basket, may lack the time at which its hold expires. */
     if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
         return false;
     bool by_basket = read.pending || read.state == INVENTORY_STATE_ABORTED;

@@ -1,4 +1,4 @@
-/* The record of an order, as the store has it under the digest of its key:
+/* The record of an order, which the store keeps under the digest of its key:
  *
  *     STATE[VERSION] QUANTITY USER CREATED_MS [EXPIRES_MS]        an order by itself; STATE is h c x or e
  *     STATE[VERSION] QUANTITY USER CREATED_MS EXPIRES_MS BASKET   a line of a basket; STATE is b c x e or u

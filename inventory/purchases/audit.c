@@ -2,7 +2,7 @@
  * counts shares nothing with the code that sells.
  *
  * The counters are read at one moment, then the whole item in pages (HSCAN), then the counters once more;
- * audit_judge.c says what must agree. A page keeps Redis busy for less than a millisecond, and a pause
+ * audit_judge.c defines what must agree. A page keeps Redis busy for less than a millisecond, and a pause
  * follows: a purchase may wait for one page, never for all. Audits take turns of one page, so that a small
  * item does not wait for a large one. They have connections of their own, so that no purchase is lost if one
  * breaks. An item that moves to another server of a cluster is read from the beginning: a cursor of HSCAN
@@ -31,7 +31,7 @@ enum {
     MOVED_PAUSE_MS = 20
 };
 
-/* The parts of a reply, by place. */
+/* The parts of a reply, by index. */
 enum { AT_ITEM, AT_RETURNED, AT_FIELDS, AT_HOLDS, AT_PAGE };
 
 struct waiter {
@@ -49,8 +49,8 @@ struct audit_run {
     int64_t asked_ns;
     size_t read;         /* fields in the last reply */
     struct redis *redis; /* the server that is read; NULL at the beginning */
-    bool moved;          /* the item is on another server now, or on its way there, */
-    int moves;           /* for the so many-th time */
+    bool moved;          /* the item is on another server now, or is moving there */
+    int moves;           /* how many times it moved */
     char name[INVENTORY_NAME_MAX + 1];
     struct sale_keys keys;
     char cursor[CURSOR_SIZE];
@@ -69,7 +69,8 @@ static void audit_answer(struct purchases *purchases, struct audit_run *run, enu
     free(run);
 }
 
-/* The connection is broken: all callers that wait are told, and the next audit opens a new one. */
+/* The connection is broken: answers all waiting callers with UNAVAILABLE. The next audit opens a new
+ * connection. */
 static void audit_abandon(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
     struct router *store = audits->store;
@@ -89,8 +90,8 @@ static void audit_abandon(struct purchases *purchases) {
 
 static void audit_on_reply(void *ctx, const struct redis_value *value);
 
-/* Whether this error means that the item must be read from the beginning. */
-static void note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
+/* Notes whether this error means that the item must be read from the beginning. */
+static void audit_note_move(struct audits *audits, struct audit_run *run, const struct redis_value *error) {
     run->moved |= router_note(audits->store, run->redis, error) != ROUTER_STAYS;
 }
 
@@ -104,7 +105,7 @@ static void audit_on_queued(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     struct audits *audits = &purchases->audits;
     if (audits->running && value && redis_value_type(value) == REDIS_ERROR)
-        note_move(audits, STAILQ_FIRST(&audits->runs), value);
+        audit_note_move(audits, STAILQ_FIRST(&audits->runs), value);
 }
 
 /* Reads the counters at one moment. The first page comes with them, so that a small item is read in one step.
@@ -149,7 +150,7 @@ static void audit_ask(struct purchases *purchases) {
         audit_ask_moment(purchases, redis, &run->keys, run->stage == STAGE_FIRST);
 }
 
-/* If its server is not connected yet, audit_on_state() or the next tick goes on. */
+/* Starts the first audit. If its server is not connected yet, audit_on_state() or the next tick starts it. */
 static void audit_start(struct purchases *purchases);
 
 static void audit_on_pause(uv_timer_t *timer) {
@@ -207,25 +208,25 @@ static enum inventory_status audit_read_reply(struct audit_run *run, const struc
     return audit_read_page(run, value) ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
-static enum stage next_stage(const struct audit_run *run) {
+static enum stage audit_next_stage(const struct audit_run *run) {
     if (strcmp(run->cursor, "0") != 0)
         return STAGE_PAGES;
     return run->stage == STAGE_FIRST || run->stage == STAGE_LAST ? STAGE_DONE : STAGE_LAST;
 }
 
-/* The pause is three times as long as a full page took, and shorter in proportion for a smaller page. What is
- * too short for a timer adds up. An audit costs a sale CPU: so it takes a quarter of a core of Redis at most,
- * less while a sale makes its pages slow, and ten thousand items with few orders hardly pause. */
-static uint64_t pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
+/* The pause is three times as long as a full page took, and shorter in proportion for a smaller page. Pauses
+ * too short for the timer add up. An audit costs a sale CPU, so it takes a quarter of a core of Redis at
+ * most, less while a sale makes its pages slow; and ten thousand items with few orders hardly pause. */
+static uint64_t audit_pause_ms(struct audits *audits, const struct audit_run *run, int64_t took_ns) {
     audits->pause_ns += 3 * took_ns * (int64_t)run->read / PAGE;
     int64_t pause_ms = audits->pause_ns / 1000000;
     audits->pause_ns %= 1000000;
     return pause_ms > PAUSE_MOST_MS ? PAUSE_MOST_MS : (uint64_t)pause_ms;
 }
 
-/* Pages are still to come, and then the last counters. So callers that asked for this item meanwhile share
- * the result. */
-static void take_in(struct audits *audits) {
+/* Callers that asked for this item meanwhile share the result, since more pages and the last counters are
+ * still to come. */
+static void audit_share_run(struct audits *audits) {
     struct audit_run *run = STAILQ_FIRST(&audits->runs), *same = STAILQ_NEXT(run, next);
     while (same && strcmp(same->name, run->name) != 0)
         same = STAILQ_NEXT(same, next);
@@ -239,7 +240,7 @@ static void take_in(struct audits *audits) {
 static void audit_on_reply(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     struct audits *audits = &purchases->audits;
-    if (!audits->running) /* it was ended */
+    if (!audits->running) /* the audits were abandoned */
         return;
     if (!value || value == redis_unsent) {
         audit_abandon(purchases);
@@ -247,7 +248,7 @@ static void audit_on_reply(void *ctx, const struct redis_value *value) {
     }
     struct audit_run *run = STAILQ_FIRST(&audits->runs);
     if (redis_value_type(value) == REDIS_ERROR)
-        note_move(audits, run, value);
+        audit_note_move(audits, run, value);
     if (run->moved && ++run->moves <= MOVES_MOST) {
         audit_begin(run);
         uv_timer_start(&audits->pause, audit_on_pause, MOVED_PAUSE_MS, 0);
@@ -259,13 +260,13 @@ static void audit_on_reply(void *ctx, const struct redis_value *value) {
         status = audit_read_reply(run, value);
     if (status == INVENTORY_OK) {
         bool began = run->stage == STAGE_FIRST;
-        run->stage = next_stage(run);
+        run->stage = audit_next_stage(run);
         if (began && run->stage != STAGE_DONE)
-            take_in(audits);
+            audit_share_run(audits);
         if (run->stage == STAGE_DONE && !audit_judge(&run->count))
             status = INVENTORY_UNAVAILABLE;
     }
-    uint64_t pause = pause_ms(audits, run, took_ns);
+    uint64_t pause = audit_pause_ms(audits, run, took_ns);
     STAILQ_REMOVE_HEAD(&audits->runs, next);
     if (status != INVENTORY_OK || run->stage == STAGE_DONE)
         audit_answer(purchases, run, status);
@@ -278,7 +279,7 @@ static void audit_on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- the queue ---- */
 
-/* An audit does not go on over another connection, which may lead to another server. */
+/* A broken connection ends the audits, since the next one may lead to another server. */
 static void audit_on_state(void *ctx, bool up) {
     struct purchases *purchases = ctx;
     if (up)
@@ -304,8 +305,9 @@ static void audit_start(struct purchases *purchases) {
     }
 }
 
-/* An audit that reads its last counters after this call: it tells of a moment that is yet to come. */
-static struct audit_run *find_run(const struct audits *audits, const char *name) {
+/* An audit of the item that will read its last counters after this call, so that its result is of a moment
+ * after it. */
+static struct audit_run *audit_find_run(const struct audits *audits, const char *name) {
     for (struct audit_run *run = STAILQ_FIRST(&audits->runs); run; run = STAILQ_NEXT(run, next)) {
         if (run->stage != STAGE_FIRST && run->stage != STAGE_LAST && strcmp(run->name, name) == 0)
             return run;
@@ -313,7 +315,7 @@ static struct audit_run *find_run(const struct audits *audits, const char *name)
     return NULL;
 }
 
-static struct audit_run *add_run(struct audits *audits, const char *name) {
+static struct audit_run *audit_add_run(struct audits *audits, const char *name) {
     struct audit_run *run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
@@ -329,8 +331,8 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
     struct audits *audits = &purchases->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;
-    if (waiter && !(run = find_run(audits, name)))
-        run = add_run(audits, name);
+    if (waiter && !(run = audit_find_run(audits, name)))
+        run = audit_add_run(audits, name);
     if (!run) {
         free(waiter);
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -344,7 +346,7 @@ void purchases_audit_item(struct purchases *purchases, const char *name, invento
 
 /* A server that is lost is waited for, until it is tried in vain. In a cluster another one may have the item
  * soon. */
-static bool is_in_vain(const struct purchases *purchases, const char *key) {
+static bool audit_is_in_vain(const struct purchases *purchases, const char *key) {
     int64_t since_ms = shared_now_ms(purchases->shared) - purchases->audits.asked_ms;
     return since_ms > purchases->shared->config.call_timeout_ms ||
            (router_is_one(purchases->shared->store) && router_is_gone(purchases->shared->store, key));
@@ -361,7 +363,8 @@ void audit_tick(struct purchases *purchases) {
     const struct audit_run *first = STAILQ_FIRST(&audits->runs);
     if (!audits->store)
         return;
-    if (!first || (!router_is_up(audits->store, first->keys.item) && is_in_vain(purchases, first->keys.item)))
+    if (!first ||
+        (!router_is_up(audits->store, first->keys.item) && audit_is_in_vain(purchases, first->keys.item)))
         audit_abandon(purchases);
     else
         audit_start(purchases);

@@ -1,22 +1,58 @@
-#include "inventory/purchases/histories.h"
+/* Histories: a server that may lack what was acknowledged gets it back before this inventory sells there
+ * again.
+ *
+ * Redis replicates asynchronously: a replica can be promoted that does not have the last writes, and nobody
+ * is told. So each connection to a server begins with the question for its history (struct replication). If
+ * the history is new to this inventory, the server was promoted or restarted. Then all receipts are shown to
+ * it (putback.lua), and what it lacks is put back, the newest state of each order.
+ *
+ * Then the server rests. It sells once all inventories that lived have shown their receipts (rest.c), or when
+ * histories_rest_ms() is over. That is longer than the others need to notice: they lose their connection, or
+ * a call runs into the time-out, or the question for the history does, which each server is asked twice a
+ * second. An inventory with much to show says so each second; the others wait for it, for RESTS_MOST_MS at
+ * most. At the end of the rest, what did not fit is shown once more, since others may have put back what
+ * frees its units. All wait for that, for REACH_MS beyond histories_rest_ms() at most. What does not fit then
+ * is noted in the item (`shortage`), reported (`on_loss`) and counted.
+ *
+ * The same question tells how far the replicas are, so that receipts are forgotten once replicas have what
+ * they tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the
+ * store's disk has it. Then a receipt is forgotten by its age, but not while the server is away or does not
+ * answer.
+ *
+ * It cannot put back
+ * - what another inventory acknowledged in its last moments, if that inventory died too. Whoever waited for
+ *   it in vain, or cannot know who lived, counts that (`unkept`);
+ * - what had to be forgotten, or was forgotten because other replicas had it while the promoted one was not
+ *   connected. That is counted (`unkept`) when a new history is met;
+ * - what was forgotten because the server's disk had it, if the server goes on from older data, or from none.
+ *   This inventory's last heartbeat is missing there, and that is counted (in a cluster only on the server
+ *   that has the heartbeats);
+ * - what was acknowledged at a master of a cluster that died without a successor. That is counted, too, if
+ *   other masters got its slots;
+ * - what was moved to a master of a cluster that died before its replica had it, except for the last moments;
+ * - what does not fit any more because a new inventory sold first. To a new inventory a restarted master is
+ *   like any other, and it sells at once, while the others have yet to notice.
+ *
+ * A master can come back while Sentinels are replacing it, and its successor would lack what it sells then.
+ * So a server that Sentinels name also rests, for the whole time, if it was away for longer than a moment;
+ * meanwhile the Sentinels are asked again. If it sells after all, its successor is shown what was
+ * acknowledged elsewhere since the successor was last shown the receipts. (A server of a cluster does not
+ * serve within two seconds of its start.) */
+#include "inventory/purchases/putback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/purchases/purchases.h"
-#include "inventory/purchases/putback.h"
-#include "inventory/purchases/replicas.h"
-#include "inventory/purchases/rest.h"
 #include "inventory/store/shared.h"
 
-/* OUTAGE_MS is shorter than any failover, and longer than a lost connection needs to be made anew.
+/* OUTAGE_MS is shorter than any failover, and longer than it takes to make a lost connection anew.
  *
  * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in
  * the first place, to pass over Sentinels that are gone too, and to connect.
  *
- * HEARD_MS are four questions: a server that has answered none of them for so long may be gone. */
+ * HEARD_MS is the time of four questions: a server that answers none of them may be gone. */
 enum {
     REACH_MS = 2000,
     AGAIN_MS = 100,
@@ -25,19 +61,19 @@ enum {
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
     REFRESH_MS = 250,
-    RESTS_MOST_MS = 60000 /* longer than it had to: its server was replaced before it had rested */
+    RESTS_MOST_MS = 60000 /* beyond the rest: then the server was replaced before it had rested */
 };
 
 /* ---- histories ---- */
 
-static const struct history *find_number(const struct putback *putback, unsigned number) {
+static const struct history *histories_find_number(const struct putback *putback, unsigned number) {
     int i = 0;
     while (i < putback->history_count && putback->histories[i]->number != number)
         i++;
     return i < putback->history_count ? putback->histories[i] : NULL;
 }
 
-static void end_history(struct putback *putback, int i) {
+static void histories_end(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
     putback->running -= history->state == HISTORY_RESTS;
     receipts_end_history(&putback->receipts, history->number);
@@ -46,9 +82,9 @@ static void end_history(struct putback *putback, int i) {
     free(history);
 }
 
-/* The place of the oldest that nobody waits for; `free_only`: and that no server has. history_count: there is
- * none. */
-static int oldest(const struct purchases *purchases, bool free_only) {
+/* The index of the oldest history that nobody waits for; `free_only`: and that no server has. history_count:
+ * there is none. */
+static int histories_oldest(const struct purchases *purchases, bool free_only) {
     const struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
@@ -59,31 +95,31 @@ static int oldest(const struct purchases *purchases, bool free_only) {
     return putback->history_count;
 }
 
-/* Room for one more. What is sold in a history that ended is never covered: so one that a server has goes
- * only where there are as many servers. False: there is no room. */
-static bool make_room(struct purchases *purchases) {
+/* Makes room for one more history. Orders of an ended history are never covered, so a history that a server
+ * has is ended only if no other is left. False: there is no room. */
+static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     if (putback->history_count < RECEIPTS_HISTORIES)
         return true;
-    int i = oldest(purchases, true);
+    int i = histories_oldest(purchases, true);
     if (i == putback->history_count)
-        i = oldest(purchases, false);
+        i = histories_oldest(purchases, false);
     if (i == putback->history_count)
         return false;
-    end_history(putback, i);
+    histories_end(putback, i);
     return true;
 }
 
-/* A master that was restarted has its replicas again in a while: until they have their copy, each of them can
- * be promoted with what it had before. One that was promoted was a replica itself; in a cluster the old
- * master becomes its replica. */
-static int expected_replicas(const struct purchases *purchases, const struct server *server) {
-    const struct history *was = find_number(purchases->putback, server->history);
+/* A restarted master has its replicas again in a while. Until they have their copy, each of them can be
+ * promoted with what it had before. A promoted server was a replica itself; in a cluster the old master
+ * becomes its replica. */
+static int histories_expected_replicas(const struct purchases *purchases, const struct server *server) {
+    const struct history *was = histories_find_number(purchases->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
     return promoted ? purchases->shared->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
 }
 
-static int64_t offset_of(const struct history *history, uint64_t seq) {
+static int64_t histories_offset(const struct history *history, uint64_t seq) {
     int64_t offset = INT64_MAX;
     for (unsigned i = 0; i < HISTORY_COVERS && i < history->cover_count; i++) {
         if (history->covers[i].seq >= seq && history->covers[i].offset < offset)
@@ -92,60 +128,61 @@ static int64_t offset_of(const struct history *history, uint64_t seq) {
     return offset;
 }
 
-static bool is_up(const struct purchases *purchases, const struct history *history) {
+static bool histories_is_up(const struct purchases *purchases, const struct history *history) {
     const struct redis *redis = router_of_history(purchases->shared->store, history->number);
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
 
-/* Whether the promoted replica may lack what is not kept any more of this history. `before`: the history that
- * it goes on from; NULL: nobody knows what it had. In a cluster the masters that are up have theirs. */
-static bool may_lack(struct purchases *purchases, const struct history *history, const struct history *before,
-                     const struct replication *told) {
+/* Whether the promoted replica may lack receipts of this history that are not kept any more. `before`: the
+ * history that the replica goes on from; NULL: nobody knows what it had. In a cluster the masters that are up
+ * have their own. */
+static bool histories_may_lack(struct purchases *purchases, const struct history *history,
+                               const struct history *before, const struct replication *told) {
     bool cluster = purchases->shared->url.kind == REDIS_URL_CLUSTER;
     uint64_t dropped = receipts_dropped(&purchases->putback->receipts, history->number);
     if (!dropped)
         return false;
     if (!before)
-        return !cluster || !is_up(purchases, history);
+        return !cluster || !histories_is_up(purchases, history);
     if (history == before)
-        return offset_of(history, dropped) >= told->parted;
+        return histories_offset(history, dropped) >= told->parted;
     return history->number > before->number && !cluster;
 }
 
-/* Whether a replica was promoted that lacks what others had, and what is not kept any more for that: it was
- * not connected then. Or it had no part in a failover before this one. */
-static bool lacks_dropped(struct purchases *purchases, const struct replication *told) {
+/* Whether the promoted replica lacks what was forgotten because other replicas had it: it was not connected
+ * then, or had no part in an earlier failover. */
+static bool histories_lack_dropped(struct purchases *purchases, const struct replication *told) {
     struct putback *putback = purchases->putback;
     const struct history *before = putback_history(putback, told->before);
     for (int i = 0; told->before[0] && i < putback->history_count; i++) {
-        if (may_lack(purchases, putback->histories[i], before, told))
+        if (histories_may_lack(purchases, putback->histories[i], before, told))
             return true;
     }
     return false;
 }
 
-/* Whether more was lost than was kept. */
-static bool lacks_forgotten(struct purchases *purchases) {
+/* Whether receipts were forgotten before they were covered, so that more was lost than can be put back. */
+static bool histories_lack_forgotten(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !is_up(purchases, history))
+        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !histories_is_up(purchases, history))
             lacks |= receipts_take_forgotten(&putback->receipts, history->number);
     }
     return lacks;
 }
 
-/* Of a history that this inventory never saw each one may be what it goes on from, if its server is away.
- * False: it sold in none of these. */
-static bool note_followed(struct purchases *purchases, const struct server *server) {
+/* Marks the histories that the server's history goes on from. If this inventory never saw its predecessor,
+ * that may be each history whose server is away. False: this inventory sold in none of these. */
+static bool histories_note_followed(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const char *id = redis_history(server->redis)->before;
     bool known = putback_history(putback, id), any = false;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
-                           (*id && !known && !is_up(purchases, history));
+                           (*id && !known && !histories_is_up(purchases, history));
         history->is_followed |= is_followed;
         any |= is_followed && (history->sold || history->follows);
     }
@@ -153,43 +190,44 @@ static bool note_followed(struct purchases *purchases, const struct server *serv
 }
 
 /* NULL when out of memory. */
-static struct history *enter(struct purchases *purchases, const struct server *server) {
+static struct history *histories_enter(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const struct replication *told = redis_history(server->redis);
-    int expected = expected_replicas(purchases, server);
-    bool lacks = lacks_dropped(purchases, told);
-    struct history *history = make_room(purchases) ? calloc(1, sizeof *history) : NULL;
+    int expected = histories_expected_replicas(purchases, server);
+    bool lacks = histories_lack_dropped(purchases, told);
+    struct history *history = histories_make_room(purchases) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
-    history->follows = note_followed(purchases, server);
+    history->follows = histories_note_followed(purchases, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
-    /* The server was promoted or restarted; then others may have acknowledged what it lacks. */
+    /* The server was promoted or restarted, so others may have acknowledged what it lacks. */
     history->suspect = told->before[0] || server->history;
     history->may_end_early = true;
     history->silent = history->again = -1;
     history->replicas = expected;
+    /* A promoted replica may lack the heartbeat. What it lacks is put back, so that does not count. */
     if (told->before[0])
-        purchases->beaten_ms = 0; /* a replica was promoted, and what it lacks is put back */
+        purchases->beaten_ms = 0;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
-    lacks |= history->suspect && lacks_forgotten(purchases);
+    lacks |= history->suspect && histories_lack_forgotten(purchases);
     if (lacks)
         metric_add(&purchases->shared->metrics->unkept, 1);
     return history;
 }
 
-/* Whether the server is where this inventory sold last: then Sentinels may be replacing it. */
-static bool is_back(const struct purchases *purchases, const struct server *server) {
+/* Whether this inventory sold last at this server: then Sentinels may be replacing it. */
+static bool histories_is_back(const struct purchases *purchases, const struct server *server) {
     const struct redis_target *now = redis_address_now(server->redis), *last = &purchases->putback->sold_at;
     return purchases->shared->url.kind == REDIS_URL_SENTINEL &&
            (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
 }
 
-/* Others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second or two
- * after its successor was promoted, and it may be back. */
-static bool is_suspect(const struct purchases *purchases, const struct history *history,
-                       const struct server *server) {
+/* Whether others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second
+ * or two after they promoted its successor, and the old one may be back. */
+static bool histories_is_suspect(const struct purchases *purchases, const struct history *history,
+                                 const struct server *server) {
     unsigned sold_in = purchases->putback->sold_in;
     if (purchases->shared->url.kind == REDIS_URL_CLUSTER)
         return false;
@@ -198,25 +236,26 @@ static bool is_suspect(const struct purchases *purchases, const struct history *
            (purchases->shared->url.kind == REDIS_URL_SENTINEL && away_ms > OUTAGE_MS);
 }
 
-/* The connection is a new one. */
-static void note_reached(struct purchases *purchases, struct history *history, const struct server *server) {
+/* Called for each new connection to the history's server. */
+static void histories_note_reached(struct purchases *purchases, struct history *history,
+                                   const struct server *server) {
     history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
-    if (is_back(purchases, server))
+    if (histories_is_back(purchases, server))
         history->may_end_early = false;
-    if (!is_suspect(purchases, history, server))
+    if (!histories_is_suspect(purchases, history, server))
         return;
     history->suspect = true;
     history->last = false;
     if (history->state == HISTORY_DONE) {
         history->state = HISTORY_NEW;
-        /* Who was noted as living has shown what it had by then. */
+        /* The inventories noted as living have shown only what they had by then. */
         history->may_end_early = false;
         history->follows = purchases->putback->sold_in != history->number;
     }
 }
 
-/* Who shows a long list is waited for while he does, if it does not take too long. */
-static void on_asked(void *ctx, const struct redis_value *value) {
+/* While another inventory shows a long list, the rest goes on, but not for too long. */
+static void histories_on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     bool good = value && redis_value_count(value) == 3 && !history->is_late;
     history->asking = history->is_late = false;
@@ -224,13 +263,13 @@ static void on_asked(void *ctx, const struct redis_value *value) {
     history->again = good ? redis_value_integer(redis_value_at(value, 1), -1) : -1;
     bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
     if (show)
-        history->answered_ms = 0; /* he is not late */
+        history->answered_ms = 0; /* an inventory that still shows is not late */
     if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
         history->rests_ms = history->asked_ms;
 }
 
-/* Its id may be another one by now, and who comes later knows that one. */
-static void refresh(struct purchases *purchases, struct history *history, struct server *server) {
+/* The history's id may have changed, and inventories that come later know only the new one. */
+static void histories_refresh(struct purchases *purchases, struct history *history, struct server *server) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms < history->refreshed_ms + REFRESH_MS)
         return;
@@ -238,25 +277,29 @@ static void refresh(struct purchases *purchases, struct history *history, struct
     replicas_ask_one(purchases, server->redis);
 }
 
-/* `server`: NULL if it is up. */
-static void tell(struct purchases *purchases, struct history *history, struct server *server,
-                 enum rest_stage stage) {
+/* Tells the others how far this inventory is, and asks how far they are. `server`: NULL if it is up. */
+static void histories_tell(struct purchases *purchases, struct history *history, struct server *server,
+                           enum rest_stage stage) {
     if (history->asking)
         return;
     history->asking = true;
     history->asked_ms = shared_now_ms(purchases->shared);
-    rest_tell(purchases, server, history->id, history->follows, stage, on_asked, history);
+    rest_tell(purchases, server, history->id, history->follows, stage, histories_on_asked, history);
 }
 
-static void ask_the_others(struct purchases *purchases, struct history *history, struct server *server) {
+static void histories_ask_others(struct purchases *purchases, struct history *history,
+                                 struct server *server) {
     bool shows = history->state != HISTORY_RESTS;
     int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
     if (shared_now_ms(purchases->shared) >= again_ms)
-        tell(purchases, history, server, shows ? REST_SHOWING : history->is_short ? REST_AGAIN : REST_DONE);
+        histories_tell(purchases, history, server,
+                       shows               ? REST_SHOWING
+                       : history->is_short ? REST_AGAIN
+                                           : REST_DONE);
 }
 
-/* Something was acknowledged elsewhere since its last pass. */
-static bool has_missed(struct purchases *purchases, const struct history *history) {
+/* Whether something was acknowledged elsewhere since the history's last pass. */
+static bool histories_has_missed(struct purchases *purchases, const struct history *history) {
     const struct receipt *receipt = TAILQ_FIRST(&purchases->putback->receipts.list);
     while (receipt && receipt->history == history->number)
         receipt = TAILQ_NEXT(receipt, next);
@@ -264,65 +307,71 @@ static bool has_missed(struct purchases *purchases, const struct history *histor
            purchases->shared->url.kind != REDIS_URL_CLUSTER;
 }
 
-static int64_t rest_ms(const struct purchases *purchases) {
+static int64_t histories_rest_ms(const struct purchases *purchases) {
     return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
-/* Those that will show something again, and are waited for. Who will do so itself does it first. */
-static bool lacks_others(const struct history *history) {
+/* Whether the rest waits for inventories that will show something again. An inventory that will do so itself
+ * does it first. */
+static bool histories_lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
 
-static bool is_over(const struct purchases *purchases, const struct history *history) {
+static bool histories_is_over(const struct purchases *purchases, const struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     int64_t since_ms = history->rests_ms > history->reached_ms ? history->rests_ms : history->reached_ms;
-    if (lacks_others(history) || (history->last && history->again < 0))
-        return now_ms >= since_ms + rest_ms(purchases) + REACH_MS && now_ms >= history->ended_ms + REACH_MS;
-    return now_ms >= since_ms + rest_ms(purchases) || (history->may_end_early && history->silent == 0);
+    if (histories_lacks_others(history) || (history->last && history->again < 0))
+        return now_ms >= since_ms + histories_rest_ms(purchases) + REACH_MS &&
+               now_ms >= history->ended_ms + REACH_MS;
+    return now_ms >= since_ms + histories_rest_ms(purchases) ||
+           (history->may_end_early && history->silent == 0);
 }
 
-/* Once for a failover: the next heartbeat need not tell it again. */
-static void count_unkept(struct purchases *purchases) {
+/* Counts a failover once: clears the heartbeat, which would count it again. */
+static void histories_count_unkept(struct purchases *purchases) {
     metric_add(&purchases->shared->metrics->unkept, 1);
     purchases->beaten_ms = 0;
 }
 
-/* With --replicas whichever replica was promoted has all that was acknowledged, if there were no more. A
- * master that went on from a snapshot looks like one that was promoted, but has less than its replicas had.
- */
-static bool is_copied(struct purchases *purchases, const struct server *server) {
+/* Whether the promoted replica has all that was acknowledged: with --replicas each replica has it, if there
+ * were no more of them. A master that goes on from a snapshot looks like a promoted replica, but has less
+ * than its replicas had. */
+static bool histories_is_copied(struct purchases *purchases, const struct server *server) {
     const struct replication *told = redis_history(server->redis);
     const struct history *was = putback_history(purchases->putback, told->before);
     return purchases->shared->config.replicas > 0 && was &&
            was->replicas <= purchases->shared->config.replicas && was->copied_offset < told->parted;
 }
 
-/* Who lived before and has not shown his by now died, or stands still: what he acknowledged last may be lost,
- * unless the disk had it. The same if nobody knows who lived. */
-static bool lacks_silent(const struct history *history) {
+/* Whether an inventory that lived before has not shown its receipts: it died, or stands still. What it
+ * acknowledged last may be lost, unless the disk had it. The same if nobody knows who lived. */
+static bool histories_lacks_silent(const struct history *history) {
     return history->silent < 0 || (history->silent > 0 && !history->synced);
 }
 
-/* One that leaves has no heartbeat. A store that refuses writes cannot be asked yet: it is later. */
-static void note_silent(struct purchases *purchases, struct history *history, const struct server *server) {
+/* Counts the failover if another inventory was silent. An inventory that leaves has no heartbeat. A store
+ * that refuses writes cannot be asked yet, so it is asked later. */
+static void histories_note_silent(struct purchases *purchases, struct history *history,
+                                  const struct server *server) {
     bool leaves = purchases->beat_ms == INT64_MAX, first = !history->last;
     history->synced = receipts_is_synced(&purchases->putback->receipts, server->history);
-    if (!history->follows || is_copied(purchases, server) || (leaves && history->silent < 0))
+    if (!history->follows || histories_is_copied(purchases, server) || (leaves && history->silent < 0))
         return;
     if (first && history->again < 0) {
         history->unsure = true;
         history->answered_ms = 0;
-    } else if ((first && lacks_silent(history)) || (!history->synced && lacks_others(history))) {
-        count_unkept(purchases);
+    } else if ((first && histories_lacks_silent(history)) ||
+               (!history->synced && histories_lacks_others(history))) {
+        histories_count_unkept(purchases);
     }
 }
 
-/* A new inventory tells that it has nothing to show: those that sold here before may come later, and would
- * wait for it. */
-static void admit(struct purchases *purchases, struct history *history, struct server *server) {
+/* The server sells from now on. A new inventory says that it has nothing to show, since those that sold here
+ * before may come later, and would wait for it. */
+static void histories_admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
-        tell(purchases, history, server, REST_DONE);
+        histories_tell(purchases, history, server, REST_DONE);
     }
     history->sold = true;
     purchases->putback->sold_in = server->history = history->number;
@@ -333,25 +382,25 @@ static void admit(struct purchases *purchases, struct history *history, struct s
 void histories_prepare(void *ctx, struct server *server) {
     struct purchases *purchases = ctx;
     struct history *history = putback_history(purchases->putback, redis_history(server->redis)->id);
-    if (!history && !(history = enter(purchases, server)))
-        return; /* it is asked again */
+    if (!history && !(history = histories_enter(purchases, server)))
+        return; /* prepare is called again */
     if (history->reached_ms != redis_reached_ms(server->redis))
-        note_reached(purchases, history, server);
+        histories_note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
-    refresh(purchases, history, server);
+    histories_refresh(purchases, history, server);
     if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS || history->failed)
-        ask_the_others(purchases, history, server);
-    bool rested = history->state == HISTORY_RESTS && is_over(purchases, history);
+        histories_ask_others(purchases, history, server);
+    bool rested = history->state == HISTORY_RESTS && histories_is_over(purchases, history);
     if (rested)
-        note_silent(purchases, history, server);
+        histories_note_silent(purchases, history, server);
     if (rested && history->last)
         putback_end(purchases, history);
     if ((rested && history->state == HISTORY_RESTS) ||
         (history->state == HISTORY_NEW && shared_now_ms(purchases->shared) >= history->again_ms) ||
-        (history->state == HISTORY_DONE && has_missed(purchases, history)))
+        (history->state == HISTORY_DONE && histories_has_missed(purchases, history)))
         putback_begin_pass(purchases, history, server->redis);
     if (history->state == HISTORY_DONE)
-        admit(purchases, history, server);
+        histories_admit(purchases, history, server);
     else if (!history->failed)
         redis_note_error(server->redis,
                          "the server was promoted, or is back: what it lacks of the acknowledged "
@@ -360,56 +409,56 @@ void histories_prepare(void *ctx, struct server *server) {
 
 void histories_lost(void *ctx, const struct server *server) {
     struct purchases *purchases = ctx;
-    const struct history *history = find_number(purchases->putback, server->history);
+    const struct history *history = histories_find_number(purchases->putback, server->history);
     if (history && !history->is_followed)
         metric_add(&purchases->shared->metrics->unkept, 1);
 }
 
 /* ---- now and then ---- */
 
-/* Those that live tell by themselves that they have shown what they have, for which they get the time of a
- * rest. */
-static void judge_unsure(struct purchases *purchases, struct history *history) {
+/* Asks again whether all others had shown their receipts. Those that live say so by themselves; they get the
+ * time of a rest for that. */
+static void histories_judge_unsure(struct purchases *purchases, struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
-    bool late = history->answered_ms && now_ms - history->answered_ms >= rest_ms(purchases);
+    bool late = history->answered_ms && now_ms - history->answered_ms >= histories_rest_ms(purchases);
     history->untold &= history->again < 0;
     if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
-        if (history->unsure && lacks_silent(history))
-            count_unkept(purchases);
+        if (history->unsure && histories_lacks_silent(history))
+            histories_count_unkept(purchases);
         history->unsure = false;
     } else if (now_ms >= history->asked_ms + SHOWING_MS) {
-        tell(purchases, history, NULL, REST_DONE);
+        histories_tell(purchases, history, NULL, REST_DONE);
     }
 }
 
-static void ask_later(struct purchases *purchases) {
+static void histories_ask_later(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        history->unsure &= !history->is_followed; /* the next one is asked about */
+        history->unsure &= !history->is_followed; /* then its successor is asked about */
         history->untold &= !history->is_followed;
         if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            judge_unsure(purchases, history);
+            histories_judge_unsure(purchases, history);
     }
 }
 
-static void give_up(struct purchases *purchases) {
+static void histories_give_up(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
-        if (history->state != HISTORY_RESTS || since_ms < rest_ms(purchases) + RESTS_MOST_MS)
+        if (history->state != HISTORY_RESTS || since_ms < histories_rest_ms(purchases) + RESTS_MOST_MS)
             continue;
         history->state = HISTORY_NEW;
         putback->running--;
     }
 }
 
-/* A connection counts as up until its loss is noticed: after a pause of this process that is too late. So the
- * server must have answered a moment ago. */
-static void forget_old(struct purchases *purchases) {
+/* A connection counts as up until its loss is noticed, which is too late after a pause of this process. So
+ * the server must have answered a moment ago. */
+static void histories_forget_old(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
@@ -423,10 +472,10 @@ static void forget_old(struct purchases *purchases) {
 
 void histories_tick(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    give_up(purchases);
-    ask_later(purchases);
+    histories_give_up(purchases);
+    histories_ask_later(purchases);
     if (putback->running == 0)
-        forget_old(purchases);
+        histories_forget_old(purchases);
     if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = shared_now_ms(purchases->shared);
         replicas_ask(purchases);

@@ -1,11 +1,11 @@
-/* Holds: the script that settles them, and the sweep that expires those that are over.
+/* Holds: the sweep that expires those that are over.
  *
  * Each part of the items has an index of due times: a sorted set of its items by the time when their next
  * hold is over. The script that enters a hold enters its item, too, and the one that expires holds moves the
- * item to its next hold (settle.lua). So an item with holds is always in the index, not later than its first
- * hold, and an item without holds costs nothing. A hold that was confirmed or cancelled leaves an entry that
- * is too early: the next sweep mends it. Strategies without a script enter the item before the hold. Many
- * processes may sweep at once: a hold expires once. */
+ * item to its next hold (settle.lua). So an item with holds is always in the index, no later than its first
+ * hold is over, and an item without holds costs nothing. A hold that was confirmed or cancelled leaves an
+ * entry that is too early; the next sweep corrects it. Strategies without a script enter the item before the
+ * hold. Many processes may sweep at once: a hold expires once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +13,13 @@
 #include "due.lua.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/store/shared.h"
-#include "settle.lua.h"
 
-const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
-
-int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
-    argv[0] = keys->item;
-    argv[1] = keys->holds;
-    argv[2] = keys->due;
-    return shared_add_events(purchases->shared, keys, argv, 3);
-}
 
 /* ---- a store that stood still ---- */
 
-/* Less than half of the grace, so calls that are sent twice in the grace meet every stall that matters. */
+/* Less than half of the grace: a call is sent twice in the grace, so one of them meets every stall that
+ * matters. */
 enum { SLOW_MS = 200 };
 
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms) {
@@ -47,10 +39,10 @@ enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 struct sweep {
     struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
-    int64_t now_ms;  /* by the store's clock, when it began: what is due later waits for the next one */
-    int part;        /* the next one to read */
-    bool more;       /* some parts, or an item, had more than one call handles, and have fewer now */
-    bool moved;      /* an item of this page did, in the index */
+    int64_t now_ms;  /* by the store's clock, when the sweep began: later holds wait for the next sweep */
+    int part;        /* the next part to read */
+    bool more;       /* some parts, or an item, had more than one call handles: another round follows */
+    bool moved;      /* an item of this page moved in the index */
     int count, at;
     char items[READ_MOST][INVENTORY_NAME_MAX + 1];
 };
@@ -64,7 +56,7 @@ static void sweep_end(struct sweep *sweep) {
     free(sweep);
 }
 
-/* Any of the calls may be the one that meets a stall. */
+/* Called before each call, since any of them may meet a stall. */
 static void sweep_note_sent(struct sweep *sweep) {
     sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
 }
@@ -81,7 +73,7 @@ static void sweep_on_expired(void *ctx, const struct redis_value *value) {
     if (sweep_note_reply(sweep, value) == INVENTORY_OK && redis_value_count(value) == 2) {
         int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
         metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
-        sweep->more |= expired == EXPIRE_MOST; /* after the holds of other items */
+        sweep->more |= expired == EXPIRE_MOST; /* the rest comes after the holds of other items */
         sweep->moved |= redis_value_integer(redis_value_at(value, 1), 0) == 1;
     }
     sweep->at++;
@@ -127,7 +119,7 @@ static void sweep_on_due(void *ctx, const struct redis_value *value) {
     sweep_expire_next(sweep);
 }
 
-/* Reads the next parts: all at once, or, in a cluster, one. A server that is gone would be waited for. */
+/* Reads the next parts: all at once; in a cluster one, so that no part waits for a server that is gone. */
 static void sweep_read(struct sweep *sweep) {
     struct router *store = sweep->purchases->shared->store;
     char keys[ITEM_PARTS][DUE_KEY_SIZE], now[24], most[12];
@@ -139,7 +131,7 @@ static void sweep_read(struct sweep *sweep) {
         count += router_is_up(store, keys[count]);
     }
     if (count == 0 && sweep->more) {
-        sweep_begin(sweep); /* last, so that no part waits for the end of another */
+        sweep_begin(sweep); /* only after the last part, so that no part waits for another part's end */
         return;
     }
     if (count == 0) {

@@ -1,16 +1,76 @@
-/* Items: create, read, restock. */
+/* Items: the table of those that this process sells or reads; and their calls: read, create, restock. */
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "create.lua.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
 #include "restock.lua.h"
 
-static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
+/* ---- the table ---- */
+
+static struct item **items_bucket(struct items *items, const char *name) {
+    uint64_t hash;
+    crypto_shorthash((unsigned char *)&hash, (const unsigned char *)name, strlen(name), items->hash_key);
+    return &items->buckets[hash % ITEM_BUCKETS];
+}
+
+void items_init(struct items *items) {
+    randombytes_buf(items->hash_key, sizeof items->hash_key);
+}
+
+void items_free(struct items *items) {
+    for (size_t i = 0; i < ITEM_BUCKETS; i++) {
+        while (items->buckets[i]) {
+            struct item *next = items->buckets[i]->chain;
+            free(items->buckets[i]);
+            items->buckets[i] = next;
+        }
+    }
+    items->count = 0;
+}
+
+struct item *items_take(struct items *items, const char *name) {
+    struct item **bucket = items_bucket(items, name);
+    for (struct item *item = *bucket; item; item = item->chain) {
+        if (strcmp(item->name, name) == 0) {
+            item->users++;
+            return item;
+        }
+    }
+    struct item *item = calloc(1, sizeof *item);
+    if (!item)
+        return NULL;
+    item->users = 1;
+    item->strategy = INVENTORY_BATCH;
+    STAILQ_INIT(&item->waiting);
+    snprintf(item->name, sizeof item->name, "%s", name);
+    sale_keys_make(&item->keys, name);
+    item->chain = *bucket;
+    *bucket = item;
+    items->count++;
+    return item;
+}
+
+void items_drop(struct items *items, struct item *item) {
+    if (--item->users > 0 || item->dirty)
+        return;
+    if (!item->unknown && items->count <= ITEMS_KEPT)
+        return;
+    for (struct item **at = items_bucket(items, item->name); *at; at = &(*at)->chain) {
+        if (*at == item) {
+            *at = item->chain;
+            break;
+        }
+    }
+    items->count--;
+    free(item);
+}
+
+/* ---- calls ---- */
 
 /* A call that waits for its reply. */
 struct request {
@@ -23,7 +83,7 @@ struct request {
     char terms[ITEM_TERMS_SIZE];
 };
 
-static struct request *request_make(struct purchases *purchases, const char *item, void *ctx) {
+static struct request *items_request_new(struct purchases *purchases, const char *item, void *ctx) {
     struct request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
@@ -45,8 +105,8 @@ struct item_reader {
     void *ctx;
 };
 
-static void answer_readers(struct item *item, enum inventory_status status,
-                           const struct inventory_item *told) {
+static void items_answer_readers(struct item *item, enum inventory_status status,
+                                 const struct inventory_item *told) {
     struct item_reader *readers = item->asking;
     item->asking = NULL;
     item->unknown = status != INVENTORY_OK;
@@ -61,7 +121,7 @@ static void answer_readers(struct item *item, enum inventory_status status,
 
 static void items_on_read(void *ctx, const struct redis_value *value);
 
-static void ask_for_readers(struct purchases *purchases, struct item *item) {
+static void items_ask_for_readers(struct purchases *purchases, struct item *item) {
     item->asking = item->late;
     item->late = NULL;
     const char *argv[ITEM_ARGC];
@@ -77,9 +137,9 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
     item->users++;
-    answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
-    if (item->late && !item->asking) /* a callback may have */
-        ask_for_readers(purchases, item);
+    items_answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
+    if (item->late && !item->asking) /* a callback may have asked already */
+        items_ask_for_readers(purchases, item);
     items_drop(&purchases->items, item);
 }
 
@@ -96,19 +156,10 @@ void purchases_get_item(struct purchases *purchases, const char *name, inventory
     *read = (struct item_reader){.next = item->late, .purchases = purchases, .fn = fn, .ctx = ctx};
     item->late = read;
     if (!item->asking)
-        ask_for_readers(purchases, item);
+        items_ask_for_readers(purchases, item);
 }
 
 /* ---- create ---- */
-
-const struct redis_script create_script = {create_lua, create_lua_sha1};
-
-int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv) {
-    const char *const all[] = {keys->item, keys->holds, keys->due, keys->shortage, keys->token, keys->events};
-    int count = router_is_one(purchases->shared->store) ? 1 : (int)(sizeof all / sizeof *all);
-    memcpy(argv, all, sizeof *all * (size_t)count);
-    return count;
-}
 
 static void items_on_created(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
@@ -129,7 +180,7 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
     }
-    struct request *request = request_make(purchases, item->item, ctx);
+    struct request *request = items_request_new(purchases, item->item, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
@@ -147,7 +198,9 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
 
 /* ---- restock ---- */
 
-static void keep_restock(const struct request *request, const struct inventory_restock *restock) {
+static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
+
+static void items_keep_restock(const struct request *request, const struct inventory_restock *restock) {
     char record[96];
     snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
              (long long)restock->available);
@@ -164,7 +217,7 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
-        keep_restock(&request, &restock);
+        items_keep_restock(&request, &restock);
     } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
         status = INVENTORY_TOO_MANY;
         restock.room = redis_value_integer(redis_value_at(value, 1), 0);
@@ -178,7 +231,7 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
 
 void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
-    struct request *request = request_make(purchases, name, ctx);
+    struct request *request = items_request_new(purchases, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;

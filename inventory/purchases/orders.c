@@ -9,7 +9,7 @@
 #include "inventory/store/shared.h"
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
-static bool split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
+static bool orders_split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
     const char *colon = strchr(id, ':');
     if (!colon || !inventory_name_valid(id, (size_t)(colon - id)) || !inventory_digest_valid(colon + 1))
         return false;
@@ -68,7 +68,7 @@ void purchases_step_order(struct purchases *purchases, const char *id, enum inve
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
-    if (!split_id(id, item, &digest)) {
+    if (!orders_split_id(id, item, &digest)) {
         fn(ctx, INVENTORY_UNKNOWN_ORDER, NULL);
         return;
     }

@@ -7,6 +7,9 @@
 #include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 
+/* How far the clock of an instance may differ from the store's clock, which dates orders. */
+enum { CLOCKS_APART_MS = 50 };
+
 bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
                     void (*on_mended)(void *ctx), void *ctx) {
     purchases->shared = shared;
@@ -19,10 +22,10 @@ bool purchases_open(struct purchases *purchases, struct shared *shared, const ch
     STAILQ_INIT(&purchases->again);
     STAILQ_INIT(&purchases->lost);
     purchases->putback = putback_open();
-    return purchases->putback != NULL;
+    return purchases->putback;
 }
 
-static void purchases_finish(struct purchase_queue *queue) {
+static void purchases_finish_all(struct purchase_queue *queue) {
     for (struct inventory_purchase *purchase; (purchase = purchase_queue_take(queue));)
         purchase_finish(purchase, INVENTORY_UNAVAILABLE);
 }
@@ -31,11 +34,11 @@ void purchases_end_waiting(struct purchases *purchases) {
     for (int i = 0; i < ITEM_PARTS; i++) {
         for (struct item *item; (item = lane_take(&purchases->lanes[i]));) {
             item->users++;
-            purchases_finish(&item->waiting);
+            purchases_finish_all(&item->waiting);
             items_drop(&purchases->items, item);
         }
     }
-    purchases_finish(&purchases->again);
+    purchases_finish_all(&purchases->again);
 }
 
 void purchases_close(struct purchases *purchases) {
@@ -84,8 +87,8 @@ void purchase_set_connection(struct inventory_purchase *purchase, const struct r
         redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
 }
 
-/* In which its order is. */
-static unsigned history_of(const struct inventory_purchase *purchase) {
+/* The number of the history that the order is in. */
+static unsigned purchase_history(const struct inventory_purchase *purchase) {
     return purchase->history ? purchase->history
                              : router_history(purchase->purchases->shared->store, purchase->in->keys.item);
 }
@@ -99,7 +102,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        putback_keep_order(purchase->purchases, history_of(purchase), purchase->item, purchase->digest,
+        putback_keep_order(purchase->purchases, purchase_history(purchase), purchase->item, purchase->digest,
                            record);
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
@@ -121,7 +124,7 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     order->expires_ms = expires_ms;
     order->basket[0] = '\0';
     order->pending = false;
-    putback_keep_new(purchase->purchases, history_of(purchase), order, purchase->digest);
+    putback_keep_new(purchase->purchases, purchase_history(purchase), order, purchase->digest);
     purchase_finish(purchase, INVENTORY_OK);
 }
 
@@ -134,7 +137,7 @@ static void lost_keep(struct inventory_purchase *purchase) {
 void purchase_lost(struct inventory_purchase *purchase) {
     struct purchases *purchases = purchase->purchases;
     metric_add(&purchases->shared->metrics->unknown, 1);
-    purchase->history = 0; /* the store is asked */
+    purchase->history = 0; /* the store's own connection is asked */
     purchase->deadline_ms = shared_now_ms(purchases->shared) + purchases->shared->config.resolve_ms;
     lost_keep(purchase);
 }

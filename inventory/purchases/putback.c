@@ -51,7 +51,7 @@ unsigned putback_history_number(struct putback *putback, const char *id) {
     return history ? history->number : 0;
 }
 
-static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
+static void putback_key(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
     struct journal_keys journal;
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
@@ -63,8 +63,8 @@ static void key_of(enum receipt_kind kind, const char *place, char key[SALE_KEY_
     }
 }
 
-static void keep(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
-                 const char *field, const char *record) {
+static void putback_add(struct purchases *purchases, unsigned history, enum receipt_kind kind,
+                        const char *place, const char *field, const char *record) {
     struct receipts *receipts = &purchases->putback->receipts;
     if (!receipts_skip(receipts, history))
         receipts_add(receipts, kind, place, field, record, history, shared_now_ms(purchases->shared), false);
@@ -73,13 +73,13 @@ static void keep(struct purchases *purchases, unsigned history, enum receipt_kin
 void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record) {
     char key[SALE_KEY_SIZE];
-    key_of(kind, place, key);
-    keep(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
+    putback_key(kind, place, key);
+    putback_add(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
 void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
                         const char *record) {
-    keep(purchases, history, RECEIPT_ORDER, item, digest, record);
+    putback_add(purchases, history, RECEIPT_ORDER, item, digest, record);
 }
 
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
@@ -112,8 +112,9 @@ struct putback_call {
     int keys, argc;
 };
 
-static void call_make(struct putback_call *call, const struct purchases *purchases, enum receipt_kind kind,
-                      const char *place, const char *field, const char *record, const char *last) {
+static void putback_call_make(struct putback_call *call, const struct purchases *purchases,
+                              enum receipt_kind kind, const char *place, const char *field,
+                              const char *record, const char *last) {
     static const char *const names[] = {
         [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
     const struct sale_keys *sale = &call->sale;
@@ -136,41 +137,42 @@ struct showing {
     struct history *history;
     struct redis *redis;
     enum receipt_kind kind;
-    uint64_t seq; /* of the receipt, which may be another one by the time of the reply */
+    uint64_t seq; /* of the receipt, whose place a newer one may have taken by the time of the reply */
     char place[INVENTORY_NAME_MAX + 1], field[INVENTORY_NAME_MAX + 1];
 };
 
-static void on_shown(void *ctx, const struct redis_value *value);
+static void putback_on_shown(void *ctx, const struct redis_value *value);
 
-/* Runs a script there; `argv` as for router_run(). */
-static void greet(const struct showing *showing, const struct redis_script *script, int keys, int argc,
-                  const char *argv[], redis_reply_fn *fn, void *ctx) {
+/* Runs a script on the server that is not up yet; `argv` as for router_run(). */
+static void putback_greet(const struct showing *showing, const struct redis_script *script, int keys,
+                          int argc, const char *argv[], redis_reply_fn *fn, void *ctx) {
     char number[8];
     snprintf(number, sizeof number, "%d", keys);
     memcpy(argv, (const char *[]){"EVALSHA", script->sha1, number}, SCRIPT_ARGV * sizeof *argv);
     redis_greet(showing->redis, fn, ctx, argc, argv);
 }
 
-static void call_putback(struct showing *showing, const struct receipt *receipt) {
+static void putback_show_record(struct showing *showing, const struct receipt *receipt) {
     struct putback_call call;
-    call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt),
-              receipt_record(receipt), showing->history->last ? "yes" : "no");
-    greet(showing, &putback_script, call.keys, call.argc, call.argv, on_shown, showing);
+    putback_call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt),
+                      receipt_field(receipt), receipt_record(receipt), showing->history->last ? "yes" : "no");
+    putback_greet(showing, &putback_script, call.keys, call.argc, call.argv, putback_on_shown, showing);
 }
 
 /* The record is the item's terms. */
-static void call_create(struct showing *showing, const struct receipt *receipt) {
+static void putback_show_item(struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     const char *argv[CREATE_ARGV];
     sale_keys_make(&keys, receipt_place(receipt));
     int count = create_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
     argv[SCRIPT_ARGV + count] = receipt_record(receipt);
-    greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, on_shown, showing);
+    putback_greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, putback_on_shown, showing);
 }
 
-/* Holds that the server has, and that ended where it was lost: they must not take the units of what is shown
- * next. An order may have been sold after that, by the clock that counted then. */
-static void call_sweep(const struct showing *showing, const struct receipt *receipt) {
+/* Expires holds that the server still has and that had ended on the lost server: they must not take the units
+ * of the receipt that is shown next. An order may have been sold after that, by the lost server's clock, so
+ * its time counts, too. */
+static void putback_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     struct inventory_order order = {.created_ms = 0};
     char created[24];
@@ -181,11 +183,11 @@ static void call_sweep(const struct showing *showing, const struct receipt *rece
     const char *argv[SETTLE_ARGV];
     int count = settle_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
     memcpy(argv + SCRIPT_ARGV + count, (const char *[]){"over", "1000", created}, 3 * sizeof *argv);
-    greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
+    putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
 }
 
-static void show(struct purchases *purchases, struct history *history, struct redis *redis,
-                 const struct receipt *receipt) {
+static void putback_show(struct purchases *purchases, struct history *history, struct redis *redis,
+                         const struct receipt *receipt) {
     struct showing *showing = malloc(sizeof *showing);
     if (!showing) {
         history->failed = true;
@@ -196,16 +198,17 @@ static void show(struct purchases *purchases, struct history *history, struct re
     snprintf(showing->field, sizeof showing->field, "%s", receipt_field(receipt));
     history->in_flight++;
     if ((receipt->kind == RECEIPT_ORDER || receipt->kind == RECEIPT_MOVE) && history->last)
-        call_sweep(showing, receipt);
+        putback_sweep(showing, receipt);
     if (receipt->kind == RECEIPT_ITEM)
-        call_create(showing, receipt);
+        putback_show_item(showing, receipt);
     else
-        call_putback(showing, receipt);
+        putback_show_record(showing, receipt);
 }
 
-/* ---- what became of it ---- */
+/* ---- the outcome ---- */
 
-static enum inventory_loss_outcome read_outcome(enum receipt_kind kind, const struct redis_value *value) {
+static enum inventory_loss_outcome putback_read_outcome(enum receipt_kind kind,
+                                                        const struct redis_value *value) {
     static const char *const words[] = {
         [INVENTORY_LOSS_NONE] = "there",      [INVENTORY_LOSS_BACK] = "back",
         [INVENTORY_LOSS_SHORT] = "short",     [INVENTORY_LOSS_NOTED] = "noted",
@@ -238,7 +241,7 @@ void putback_tell(struct purchases *purchases, enum receipt_kind kind, const cha
                                      .outcome = outcome});
 }
 
-static void note(const struct showing *showing, enum inventory_loss_outcome outcome) {
+static void putback_note(const struct showing *showing, enum inventory_loss_outcome outcome) {
     struct purchases *purchases = showing->purchases;
     struct history *history = showing->history;
     struct receipts *receipts = &purchases->putback->receipts;
@@ -250,7 +253,7 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
     if (!receipt || (!fits && !history->last))
         return;
     if (outcome == INVENTORY_LOSS_DIFFERS && receipt->kind == RECEIPT_JOURNAL) {
-        receipts_mark(receipts, receipt, true); /* see transactions/disown.c, which tells it, too */
+        receipts_mark(receipts, receipt, true); /* transactions/disown.c undoes and reports it */
     } else {
         if (outcome == INVENTORY_LOSS_BACK || (outcome != INVENTORY_LOSS_NONE && !receipt->told))
             putback_tell(purchases, receipt->kind, receipt_place(receipt), receipt_field(receipt), outcome);
@@ -261,27 +264,27 @@ static void note(const struct showing *showing, enum inventory_loss_outcome outc
 
 /* ---- a pass: all receipts are shown ---- */
 
-/* It was sold at another server of the cluster while this pass ran: that one has its item. A pass over all
- * that is sold meanwhile might never end. */
-static bool is_of_another(const struct purchases *purchases, const struct history *history,
-                          const struct receipt *receipt) {
+/* Whether it was sold at another server of the cluster while this pass ran: that server has its item. A pass
+ * over all that is sold meanwhile might never end. */
+static bool putback_is_of_another(const struct purchases *purchases, const struct history *history,
+                                  const struct receipt *receipt) {
     const struct redis *redis =
         receipt->seq > history->began ? router_of_history(purchases->shared->store, receipt->history) : NULL;
     return redis && redis_is_up(redis);
 }
 
-static void show_more(struct purchases *purchases, struct history *history, struct redis *redis) {
+static void putback_show_more(struct purchases *purchases, struct history *history, struct redis *redis) {
     while (!history->failed && history->in_flight < IN_FLIGHT_MAX) {
         const struct receipt *next = receipts_pass(&purchases->putback->receipts, history->number);
         if (!next)
             return;
-        if (!is_of_another(purchases, history, next))
-            show(purchases, history, redis, next);
+        if (!putback_is_of_another(purchases, history, next))
+            putback_show(purchases, history, redis, next);
     }
 }
 
-/* All were shown, or the connection is gone. */
-static void end_pass(struct purchases *purchases, struct history *history) {
+/* All receipts were shown, or the connection is gone. */
+static void putback_end_pass(struct purchases *purchases, struct history *history) {
     if (history->failed) {
         history->state = HISTORY_NEW;
         history->again_ms = shared_now_ms(purchases->shared) + AGAIN_MS;
@@ -320,44 +323,44 @@ void putback_begin_pass(struct purchases *purchases, struct history *history, st
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", putback_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", create_script.text});
     redis_greet(redis, NULL, NULL, 3, (const char *[]){"SCRIPT", "LOAD", settle_script.text});
-    history->in_flight++; /* until all that can be are in flight */
-    show_more(purchases, history, redis);
+    history->in_flight++; /* until as many calls are in flight as may be */
+    putback_show_more(purchases, history, redis);
     if (--history->in_flight == 0)
-        end_pass(purchases, history);
+        putback_end_pass(purchases, history);
 }
 
-/* In a cluster another server has the item. */
-static bool is_elsewhere(const char *error) {
+/* Another server of the cluster has the item. */
+static bool putback_is_elsewhere(const char *error) {
     return strncmp(error, "MOVED ", 6) == 0;
 }
 
-/* Its slot is on its way, or nobody has it. The items of other slots do not wait for it. ASK: the server that
- * the slot moves to may have the item, or this one has lost it. */
-static bool is_nowhere(const char *error) {
+/* The item's slot is moving, or no server has it. The items of other slots do not wait for it. ASK: the
+ * slot's next server may have the item, or this server has lost it. */
+static bool putback_is_nowhere(const char *error) {
     return strncmp(error, "TRYAGAIN", 8) == 0 || strncmp(error, "ASK ", 4) == 0 ||
            strstr(error, "Hash slot not served");
 }
 
-static void on_shown(void *ctx, const struct redis_value *value) {
+static void putback_on_shown(void *ctx, const struct redis_value *value) {
     struct showing showing = *(struct showing *)ctx;
     struct history *history = showing.history;
     bool refused = value && redis_value_type(value) == REDIS_ERROR;
     free(ctx);
     history->in_flight--;
-    if (refused && is_nowhere(redis_value_text(value)))
+    if (refused && putback_is_nowhere(redis_value_text(value)))
         history->suspect = history->unshown = true;
-    else if (!value || (refused && !is_elsewhere(redis_value_text(value))))
+    else if (!value || (refused && !putback_is_elsewhere(redis_value_text(value))))
         history->failed = true;
     else if (!refused)
-        note(&showing, read_outcome(showing.kind, value));
+        putback_note(&showing, putback_read_outcome(showing.kind, value));
     if (refused && history->failed)
         redis_note_error(showing.redis, redis_value_text(value));
-    show_more(showing.purchases, history, showing.redis);
+    putback_show_more(showing.purchases, history, showing.redis);
     if (history->in_flight == 0 && history->state == HISTORY_RUNS)
-        end_pass(showing.purchases, history);
+        putback_end_pass(showing.purchases, history);
 }
 
-/* ---- something else than a receipt ---- */
+/* ---- a decision, without a receipt ---- */
 
 struct asking {
     enum receipt_kind kind;
@@ -365,11 +368,12 @@ struct asking {
     void *ctx;
 };
 
-static void on_answered(void *ctx, const struct redis_value *value) {
+static void putback_on_decided(void *ctx, const struct redis_value *value) {
     struct asking asking = *(struct asking *)ctx;
     free(ctx);
     bool good = value && redis_value_type(value) == REDIS_STRING;
-    enum inventory_loss_outcome outcome = good ? read_outcome(asking.kind, value) : INVENTORY_LOSS_NONE;
+    enum inventory_loss_outcome outcome =
+        good ? putback_read_outcome(asking.kind, value) : INVENTORY_LOSS_NONE;
     asking.fn(asking.ctx, good ? &outcome : NULL);
 }
 
@@ -382,7 +386,7 @@ void putback_decide(struct purchases *purchases, enum receipt_kind kind, const c
         return;
     }
     *asking = (struct asking){kind, fn, ctx};
-    call_make(&call, purchases, kind, place, field, record, "decided");
-    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, on_answered,
+    putback_call_make(&call, purchases, kind, place, field, record, "decided");
+    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, putback_on_decided,
                asking);
 }

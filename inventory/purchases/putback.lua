@@ -1,22 +1,27 @@
--- Puts back what was acknowledged, and what a failover of the store lost: a replica was promoted that had not got it yet.
+-- Puts back something that was acknowledged, and that a failover of the store lost since a replica without it was promoted.
 --
 -- KEYS: item, holds, due, shortage[, events] (see stock.lua; shortage: hash: digest -> record of what does not fit any more).
---   Of `journal`: journal, open (see journal.lua).
--- ARGV: what, name, record as it was acknowledged last, whether this is the last time (yes | no: what does not fit is not noted yet | decided: yes,
---   and the journal says so: another process may have undone it, which took a lost decision for none).
---   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. One of a basket is
---     not put back: the basket's next step writes it.
+--   For `journal`: journal, open (see journal.lua).
+-- ARGV: what, name, the record that was acknowledged last, and whether this is the last time: `no`: what does not fit is not noted yet; `yes`: it
+--   is noted; `decided`: as yes, and the journal has decided so, although another process may have taken the decision for lost and undone it.
+--   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. A basket's hold that is over is not put
+--     back: the basket's next step writes it.
 --   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
---   journal: transaction, the time from which others may finish it (0: it is finished), a blank, and its record (see journal.h).
--- Replies 'there': it stands, or something newer does, or nobody was told of it. 'back': it does now. 'short': its units were sold again since,
---   or its user has others by now; the last time this is noted. 'noted', instead of that: decided, and it was noted before. 'differs': something
---   else was acknowledged since, as another quantity, or the journal has another attempt. 'unknown-item': the item is gone too.
--- What was noted, and stands or fits now, is not noted any more.
+--   journal: transaction, then as one text the time from which others may finish it (0: it is finished), a blank, and its record (see journal.c).
+-- Replies
+--   'there': the record stands, or something newer does, or nobody was told of the record.
+--   'back': it was put back.
+--   'short': its units were sold again since, or its user has others now. The last time this is noted as a shortage.
+--   'noted', instead of that, if decided: the shortage was noted before.
+--   'differs': something else was acknowledged since, such as another quantity; or the journal has another attempt.
+--   'unknown-item': the item is gone, too.
+-- A shortage note is removed once its record stands or fits.
 local what, name, record, last = unpack(ARGV)
 local decided = last == 'decided'
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
--- Of the journal: how far a phase is, and which way. Two ways meet only if a decision was lost: then it stands, and who undid it was wrong.
+-- Of each phase of the journal: how far it is, and which way it goes. Two ways meet only if a decision was lost: the decision stands, and the
+-- process that undid it was wrong.
 local phases = {intent = {1}, held = {2, 'on'}, undoing = {3, 'undo'}, confirming = {3, 'on', 'c'}, cancelling = {3, 'on', 'x'},
   expiring = {3, 'on', 'e'}, confirmed = {4, 'on', 'c'}, cancelled = {4, 'on', 'x'}, expired = {4, 'on', 'e'}}
 
@@ -31,7 +36,7 @@ local function put_back_journal()
     local was, of = match(standing, '^(%S+) (%S+)')
     local old, new = phases[was], phases[phase]
     local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
-    -- Who expires a basket tells nobody: it was confirmed or cancelled before that.
+    -- Nobody is told of an expiry, so a confirm or cancel came before it, and stands.
     if of ~= nonce or other and old[3] ~= 'e' then return 'differs' end
     if undone and new[2] == 'undo' or old[1] >= new[1] and not other and not undone then return 'there' end
   end
@@ -41,14 +46,14 @@ local function put_back_journal()
   else
     call('ZREM', open, name)
   end
-  return new[2] == 'on' and 'back' or 'there' -- of the others nobody was told
+  return new[2] == 'on' and 'back' or 'there' -- nobody was told of the other phases
 end
 
 local key, holds, due_index, shortage, events = unpack(KEYS)
 
 local function quantity_of(text) return tonumber(match(text, '^%a+%d* (%d+)') or match(text, '^(%d+)')) end
 
--- It stands by now.
+-- It stands now: removes its shortage note.
 local function resolve(word)
   local noted = call('HGET', shortage, name)
   if noted then
@@ -74,7 +79,7 @@ local function restock_or_transfer()
     call('HSET', key, '+' .. name, 'refund 0')
     return 'back'
   end
-  if word == 'send' or was == 'receive' then -- what arrived is taken back
+  if word == 'send' or was == 'receive' then -- it had arrived, and is taken back
     if units > item[AVAILABLE] then return unfit() end
     units = -units
   end
@@ -98,19 +103,19 @@ local function order()
     if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
     version = math.max(version, has + 1)
   end
-  if was == 'u' and not decided then return 'there' end -- its basket was undone: the journal tells whether rightly
-  if was and held ~= quantity and not decided then return 'differs' end -- the key was used again when nobody knew it
+  if was == 'u' and not decided then return 'there' end -- its basket was undone, and the journal tells whether that was right
+  if was and held ~= quantity and not decided then return 'differs' end -- the key was used again while its order was lost
   if has > version or was == state then return resolve('there') end
   if (state == 'h' or state == 'b' and not decided) and due ~= '0' and tonumber(due) <= clock() - GRACE then
     if was or state == 'b' then return resolve('there') end
-    state = 'e' -- with its version: what became of it in time is newer
+    state = 'e' -- with the same version, so that a confirm or cancel in time is newer
   end
   if has == version then
     if was ~= 'e' or state ~= 'c' and state ~= 'x' then return 'differs' end
-    version = version + 1 -- it was confirmed or cancelled before it was taken for expired
+    version = version + 1 -- it was confirmed or cancelled in time, and then taken for expired
   end
 
-  -- What it holds is taken from where that is, and put where it belongs.
+  -- Takes the units from where they are, and puts them where they belong.
   local from, to = place_of(was), place_of(state)
   local takes = (to == AVAILABLE and 0 or quantity) - (from == AVAILABLE and 0 or held)
   local limit, had = terms.limit, item[5] or 0

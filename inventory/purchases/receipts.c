@@ -6,17 +6,17 @@
 enum { FIRST_BUCKETS = 1024, PASS_MOST = 4096, SLAB_SIZE = 65536 };
 
 /* ---- memory: one behind the other, in slabs ----
- * They are forgotten in nearly the order in which they came. With malloc() they would lie between what
- * requests come and go with, and a purchase would cost a third more. */
+ * Receipts are forgotten in nearly the order in which they came. With malloc() they would lie between the
+ * memory of requests, and a purchase would cost a third more. */
 
 struct receipt_slab {
-    struct receipt_slab *next; /* spare */
+    struct receipt_slab *next; /* in the list of spare slabs */
     size_t size, used;
     int live; /* receipts in it */
 };
 
 /* A receipt that is larger than others has a slab of its own. */
-static struct receipt_slab *new_slab(struct receipts *receipts, size_t least) {
+static struct receipt_slab *receipts_new_slab(struct receipts *receipts, size_t least) {
     struct receipt_slab *slab = receipts->spare;
     size_t size = least < SLAB_SIZE ? SLAB_SIZE : least;
     if (slab && size == SLAB_SIZE)
@@ -28,7 +28,7 @@ static struct receipt_slab *new_slab(struct receipts *receipts, size_t least) {
     return slab;
 }
 
-static void drop_slab(struct receipts *receipts, struct receipt_slab *slab) {
+static void receipts_drop_slab(struct receipts *receipts, struct receipt_slab *slab) {
     if (slab->size > SLAB_SIZE) {
         free(slab);
         return;
@@ -37,24 +37,24 @@ static void drop_slab(struct receipts *receipts, struct receipt_slab *slab) {
     receipts->spare = slab;
 }
 
-/* With room for a receipt of this size; NULL: out of memory. */
-static struct receipt_slab *slab_for(struct receipts *receipts, size_t size) {
+/* A slab with room for a receipt of this size; NULL: out of memory. */
+static struct receipt_slab *receipts_slab_for(struct receipts *receipts, size_t size) {
     struct receipt_slab *last = receipts->slab;
     if (last && last->size - last->used >= size)
         return last;
-    struct receipt_slab *slab = new_slab(receipts, sizeof *slab + size);
+    struct receipt_slab *slab = receipts_new_slab(receipts, sizeof *slab + size);
     if (!slab)
         return NULL;
     receipts->slab = slab;
     if (last && last->live == 0)
-        drop_slab(receipts, last);
+        receipts_drop_slab(receipts, last);
     return slab;
 }
 
 static void receipt_free(struct receipts *receipts, struct receipt *receipt) {
     struct receipt_slab *slab = (struct receipt_slab *)((char *)receipt - receipt->at);
     if (--slab->live == 0 && slab != receipts->slab)
-        drop_slab(receipts, slab);
+        receipts_drop_slab(receipts, slab);
 }
 
 void receipts_init(struct receipts *receipts) {
@@ -79,7 +79,7 @@ void receipts_free(struct receipts *receipts) {
 /* ---- by name ---- */
 
 /* FNV-1a. The names are digests, or chosen by the shop. */
-static uint32_t hash_name(enum receipt_kind kind, const char *place, const char *field) {
+static uint32_t receipts_hash_name(enum receipt_kind kind, const char *place, const char *field) {
     uint64_t hash = (14695981039346656037ULL ^ (uint64_t)kind) * 1099511628211ULL;
     for (; *place; place++)
         hash = (hash ^ (unsigned char)*place) * 1099511628211ULL;
@@ -88,12 +88,12 @@ static uint32_t hash_name(enum receipt_kind kind, const char *place, const char 
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static struct receipt **bucket(const struct receipts *receipts, uint32_t hash) {
+static struct receipt **receipts_bucket(const struct receipts *receipts, uint32_t hash) {
     return &receipts->buckets[hash & (receipts->bucket_count - 1)].first;
 }
 
-/* There are buckets if there is a receipt. As many as receipts, or more, unless out of memory. */
-static bool make_buckets(struct receipts *receipts, size_t count) {
+/* There are buckets if there is a receipt: at least as many as receipts, unless out of memory. */
+static bool receipts_make_buckets(struct receipts *receipts, size_t count) {
     struct receipt_bucket *buckets = calloc(count, sizeof *buckets);
     if (!buckets)
         return false;
@@ -104,33 +104,33 @@ static bool make_buckets(struct receipts *receipts, size_t count) {
     return true;
 }
 
-/* Of one name the newest is the first in its bucket. */
-static void enter(struct receipts *receipts, struct receipt *receipt) {
+/* Of several receipts of one name, the newest comes first in its bucket. */
+static void receipts_enter(struct receipts *receipts, struct receipt *receipt) {
     if (!receipt->indexed)
-        receipt->hash = hash_name(receipt->kind, receipt_place(receipt), receipt_field(receipt));
+        receipt->hash = receipts_hash_name(receipt->kind, receipt_place(receipt), receipt_field(receipt));
     receipt->indexed = true;
-    struct receipt **first = bucket(receipts, receipt->hash);
+    struct receipt **first = receipts_bucket(receipts, receipt->hash);
     receipt->chain = *first;
     *first = receipt;
 }
 
-static void enter_all(struct receipts *receipts) {
+static void receipts_enter_all(struct receipts *receipts) {
     size_t wanted = receipts->bucket_count;
     while (wanted <= (size_t)receipts->count)
         wanted *= 2;
     if (wanted > receipts->bucket_count)
-        make_buckets(receipts, wanted);
+        receipts_make_buckets(receipts, wanted);
     for (; receipts->unindexed; receipts->unindexed = TAILQ_NEXT(receipts->unindexed, next))
-        enter(receipts, receipts->unindexed);
+        receipts_enter(receipts, receipts->unindexed);
 }
 
 struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field) {
     if (receipts->count == 0)
         return NULL;
-    enter_all(receipts);
-    uint32_t hash = hash_name(kind, place, field);
-    struct receipt *receipt = *bucket(receipts, hash);
+    receipts_enter_all(receipts);
+    uint32_t hash = receipts_hash_name(kind, place, field);
+    struct receipt *receipt = *receipts_bucket(receipts, hash);
     while (receipt &&
            (receipt->hash != hash || receipt->kind != kind || strcmp(receipt_field(receipt), field) != 0 ||
             strcmp(receipt_place(receipt), place) != 0))
@@ -138,7 +138,7 @@ struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind,
     return receipt;
 }
 
-static struct receipts_history *history_of(struct receipts *receipts, unsigned number) {
+static struct receipts_history *receipts_history_of(struct receipts *receipts, unsigned number) {
     int i = 0;
     while (i < receipts->history_count && receipts->histories[i].number != number)
         i++;
@@ -149,12 +149,12 @@ struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind k
                                   const char *field, uint64_t seq) {
     struct receipt *receipt = receipts_find(receipts, kind, place, field);
     while (receipt && receipt->seq != seq)
-        receipt = receipt->chain; /* behind the newest; no other name has its seq */
+        receipt = receipt->chain; /* older ones follow the newest; no other name has this seq */
     return receipt;
 }
 
-static void leave_index(struct receipts *receipts, struct receipt *receipt) {
-    struct receipt **at = bucket(receipts, receipt->hash);
+static void receipts_leave_index(struct receipts *receipts, struct receipt *receipt) {
+    struct receipt **at = receipts_bucket(receipts, receipt->hash);
     while (*at != receipt)
         at = &(*at)->chain;
     *at = receipt->chain;
@@ -162,7 +162,7 @@ static void leave_index(struct receipts *receipts, struct receipt *receipt) {
 
 void receipts_remove(struct receipts *receipts, struct receipt *receipt) {
     if (receipt->indexed)
-        leave_index(receipts, receipt);
+        receipts_leave_index(receipts, receipt);
     if (receipts->unindexed == receipt)
         receipts->unindexed = TAILQ_NEXT(receipt, next);
     if (receipts->ticked == receipt)
@@ -185,24 +185,24 @@ void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool todo
 
 /* ---- coverage ---- */
 
-bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt) {
-    const struct receipts_history *history = history_of(receipts, receipt->history);
+static bool receipts_is_covered(struct receipts *receipts, const struct receipt *receipt) {
+    const struct receipts_history *history = receipts_history_of(receipts, receipt->history);
     return receipt->history == 0 || (history && receipt->seq <= history->covered);
 }
 
 bool receipts_is_synced(struct receipts *receipts, unsigned number) {
-    const struct receipts_history *history = history_of(receipts, number);
+    const struct receipts_history *history = receipts_history_of(receipts, number);
     return history && history->synced;
 }
 
 void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     if (history)
         history->synced = synced;
 }
 
 void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     if (history)
         history->away = away;
 }
@@ -210,12 +210,12 @@ void receipts_set_away(struct receipts *receipts, unsigned number, bool away) {
 bool receipts_skip(struct receipts *receipts, unsigned number) {
     if (receipts->count > 0 || !receipts_is_synced(receipts, number))
         return false;
-    history_of(receipts, number)->dropped = ++receipts->seq;
+    receipts_history_of(receipts, number)->dropped = ++receipts->seq;
     return true;
 }
 
 uint64_t receipts_dropped(struct receipts *receipts, unsigned number) {
-    const struct receipts_history *history = history_of(receipts, number);
+    const struct receipts_history *history = receipts_history_of(receipts, number);
     return history ? history->dropped : 0;
 }
 
@@ -223,7 +223,7 @@ int receipts_open(struct receipts *receipts) {
     const struct receipt *receipt = TAILQ_FIRST(&receipts->list);
     int open = 0;
     for (; receipt; receipt = TAILQ_NEXT(receipt, next))
-        open += receipt->todo || !receipt_is_covered(receipts, receipt);
+        open += receipt->todo || !receipts_is_covered(receipts, receipt);
     return open;
 }
 
@@ -232,17 +232,17 @@ void receipts_begin_history(struct receipts *receipts, unsigned number) {
 }
 
 void receipts_end_history(struct receipts *receipts, unsigned number) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     receipts->forgotten |= history->forgotten > history->covered;
     *history = receipts->histories[--receipts->history_count];
 }
 
 void receipts_begin_pass(struct receipts *receipts, unsigned number) {
-    history_of(receipts, number)->passed = NULL;
+    receipts_history_of(receipts, number)->passed = NULL;
 }
 
 struct receipt *receipts_pass(struct receipts *receipts, unsigned number) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     struct receipt *receipt;
     do {
         receipt = history->passed ? TAILQ_NEXT(history->passed, next) : TAILQ_FIRST(&receipts->list);
@@ -252,13 +252,13 @@ struct receipt *receipts_pass(struct receipts *receipts, unsigned number) {
 }
 
 void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     if (history && seq > history->covered)
         history->covered = seq;
 }
 
 bool receipts_take_forgotten(struct receipts *receipts, unsigned number) {
-    struct receipts_history *history = history_of(receipts, number);
+    struct receipts_history *history = receipts_history_of(receipts, number);
     bool forgotten = history ? history->forgotten > history->covered : number == 0 && receipts->forgotten;
     if (history)
         history->forgotten = 0;
@@ -267,8 +267,8 @@ bool receipts_take_forgotten(struct receipts *receipts, unsigned number) {
     return forgotten;
 }
 
-static void note_forgotten(struct receipts *receipts, unsigned number, uint64_t seq) {
-    struct receipts_history *history = history_of(receipts, number);
+static void receipts_note_forgotten(struct receipts *receipts, unsigned number, uint64_t seq) {
+    struct receipts_history *history = receipts_history_of(receipts, number);
     if (!history)
         receipts->forgotten = true;
     else if (history->forgotten < seq)
@@ -282,7 +282,7 @@ static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind 
     size_t place_size = strlen(place) + 1, field_size = strlen(field) + 1, record_size = strlen(record) + 1;
     size_t size = sizeof(struct receipt) + place_size + field_size + record_size;
     size = (size + _Alignof(struct receipt) - 1) / _Alignof(struct receipt) * _Alignof(struct receipt);
-    struct receipt_slab *slab = slab_for(receipts, size);
+    struct receipt_slab *slab = receipts_slab_for(receipts, size);
     if (!slab)
         return NULL;
     struct receipt *receipt = (struct receipt *)((char *)slab + slab->used);
@@ -298,46 +298,47 @@ static struct receipt *receipt_new(struct receipts *receipts, enum receipt_kind 
     return receipt;
 }
 
-/* Of an order; see record.h. */
-static long version(const char *record) {
+/* The version of an order's record; see record.h. */
+static long receipts_version(const char *record) {
     return record[0] && record[1] != ' ' ? strtol(record + 1, NULL, 10) : 1;
 }
 
-static void drop(struct receipts *receipts, struct receipt *receipt) {
-    struct receipts_history *history = history_of(receipts, receipt->history);
+static void receipts_drop(struct receipts *receipts, struct receipt *receipt) {
+    struct receipts_history *history = receipts_history_of(receipts, receipt->history);
     if (history && history->dropped < receipt->seq)
         history->dropped = receipt->seq;
     receipts_remove(receipts, receipt);
 }
 
-static void forget_one(struct receipts *receipts) {
+static void receipts_forget_one(struct receipts *receipts) {
     struct receipt *oldest = TAILQ_FIRST(&receipts->list);
-    if (!receipt_is_covered(receipts, oldest))
-        note_forgotten(receipts, oldest->history, oldest->seq);
-    drop(receipts, oldest);
+    if (!receipts_is_covered(receipts, oldest))
+        receipts_note_forgotten(receipts, oldest->history, oldest->seq);
+    receipts_drop(receipts, oldest);
 }
 
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first) {
-    bool can_find = receipts->buckets || make_buckets(receipts, FIRST_BUCKETS);
+    bool can_find = receipts->buckets || receipts_make_buckets(receipts, FIRST_BUCKETS);
     struct receipt *receipt = can_find ? receipt_new(receipts, kind, place, field, record) : NULL;
     receipts->seq++;
     if (!receipt) {
-        note_forgotten(receipts, history, receipts->seq);
+        receipts_note_forgotten(receipts, history, receipts->seq);
         return;
     }
     struct receipt *older = is_first ? NULL : receipts_find(receipts, kind, place, field);
-    if (older && kind == RECEIPT_ORDER && version(receipt_record(older)) > version(record)) {
-        receipt_free(receipts,
-                     receipt); /* it was read on another connection before the older one was written */
+    if (older && kind == RECEIPT_ORDER &&
+        receipts_version(receipt_record(older)) > receipts_version(record)) {
+        /* It was read on another connection, before the other receipt's version was written. */
+        receipt_free(receipts, receipt);
         return;
     }
-    if (older && older->todo && kind == RECEIPT_JOURNAL)
-        older = NULL; /* another attempt, which is still to be undone */
+    if (older && older->todo)
+        older = NULL; /* an attempt that must still be undone: it stays */
     if (older)
         receipts_remove(receipts, older);
     else if (receipts->count >= receipts->max)
-        forget_one(receipts);
+        receipts_forget_one(receipts);
     receipt->seq = receipts->seq;
     receipt->at_ms = now_ms;
     receipt->history = history;
@@ -353,31 +354,32 @@ void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned
     receipt->seq = ++receipts->seq;
 }
 
-static bool is_away(struct receipts *receipts, unsigned number) {
-    const struct receipts_history *history = history_of(receipts, number);
+static bool receipts_is_away(struct receipts *receipts, unsigned number) {
+    const struct receipts_history *history = receipts_history_of(receipts, number);
     return history && history->away;
 }
 
-/* Whether it goes; and whether those behind it stay, too. */
-static bool is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms, bool *all_stay) {
+/* Whether the receipt goes. `all_stay`: whether all behind it stay. */
+static bool receipts_is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms,
+                            bool *all_stay) {
     int64_t age_ms = receipts_is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
     bool many = receipts->count > RECEIPTS_COVERED_MOST;
-    bool covered = receipt_is_covered(receipts, receipt) && !is_away(receipts, receipt->history);
+    bool covered = receipts_is_covered(receipts, receipt) && !receipts_is_away(receipts, receipt->history);
     *all_stay =
         age_ms <= RECEIPTS_COVERED_SHORT_MS || (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS));
     return covered && !*all_stay && !receipt->todo;
 }
 
-/* Those behind the first one that is not covered stay for longer, unless there are many. A call passes over
- * no more than PASS_MOST, since the loop's other work waits: the next one goes on there. */
+/* Receipts behind the first one that is not covered stay for longer, unless there are many. A call passes
+ * over at most PASS_MOST receipts, since the loop's other work waits; the next call goes on there. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms) {
     struct receipt *receipt =
         receipts->ticked ? TAILQ_NEXT(receipts->ticked, next) : TAILQ_FIRST(&receipts->list);
     bool all_stay = false;
     for (int passed = 0; receipt && passed < PASS_MOST;) {
         struct receipt *next = TAILQ_NEXT(receipt, next);
-        if (is_old(receipts, receipt, now_ms, &all_stay)) {
-            drop(receipts, receipt);
+        if (receipts_is_old(receipts, receipt, now_ms, &all_stay)) {
+            receipts_drop(receipts, receipt);
         } else if (all_stay) {
             break;
         } else {

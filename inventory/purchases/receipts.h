@@ -1,17 +1,18 @@
-/* Receipts: what this inventory acknowledged, until a replica that can be promoted has it. putback.h shows
- * them to a server that may lack some of it. Pure: no I/O, no clock.
+/* Receipts: what this inventory has acknowledged, kept until a replica that can be promoted has it. putback.h
+ * shows them to a server that may lack some of it. Pure: no I/O, no clock.
  *
- * A receipt is what the store has under one name, by its kind: the record of an order, a restock or a step of
- * a transfer, a record in the journal, an item's terms. A newer one of the same name takes the place of the
- * older one; an order that was lost, and made again, stands beside it.
+ * A receipt is what the store has under one name: the record of an order, a restock or a step of a transfer,
+ * a record of the journal, or an item's terms. A newer receipt of the same name replaces the older one. An
+ * order that was lost and made again has its own receipt beside the first.
  *
- * Each belongs to a history (struct replication) by its number, and has a place in the order of time (`seq`).
- * A history is covered up to a place: replicas have all that was acknowledged until then. What is not covered
- * is kept, up to RECEIPTS_MAX; if there are more, the oldest is forgotten, and that is noted. What is covered
- * is kept for a while longer, since a replica may itself lose what it wrote last, as may a server without
- * replicas, or a slot may move to a master whose replica has not got it; and until its server is there again,
- * or another one in its place. Nothing is added to a history whose server is away: so that is no more and
- * more. */
+ * Each receipt belongs to a history (struct replication), by the history's number, and has a sequence number
+ * (`seq`). A history is covered up to a sequence number: replicas have all that was acknowledged until then.
+ * - Receipts that are not covered are kept, up to RECEIPTS_MAX. Beyond that the oldest one is forgotten, and
+ *   the history notes that.
+ * - Covered receipts are kept for a while longer. A replica may itself lose what it wrote last, as may a
+ *   server without replicas; and a slot may move to a master whose replica does not have it yet. They are
+ *   also kept until their server is back, or another one is in its place. Nothing is added to a history
+ *   whose server is away, so these do not grow in number. */
 #ifndef INVENTORY_PURCHASES_RECEIPTS_H
 #define INVENTORY_PURCHASES_RECEIPTS_H
 
@@ -21,7 +22,8 @@
 
 enum {
     RECEIPTS_MAX = 1 << 20,
-    /* Covered ones are kept for the first time, and, while there are no more than so many, for the second. */
+    /* Covered receipts are kept for the SHORT time; while there are at most MOST of them, for the LONG time.
+     */
     RECEIPTS_COVERED_SHORT_MS = 3000,
     RECEIPTS_COVERED_MOST = 65536,
     RECEIPTS_COVERED_LONG_MS = 60000,
@@ -36,13 +38,13 @@ struct receipt {
     struct receipt *chain; /* in its bucket, if it is in the index */
     uint64_t seq;
     int64_t at_ms;
-    uint32_t hash;    /* of its name, if it is in the index */
-    unsigned history; /* by its number; 0: of a server that does not tell it, so that it counts as covered */
+    uint32_t hash;    /* of its name; set once it is in the index */
+    unsigned history; /* its number; 0: not told, counts as covered */
     enum receipt_kind kind : 8;
     bool indexed; /* it can be found by its name */
-    bool told;    /* that it does not fit was told */
-    bool todo;    /* of a JOURNAL: an attempt is to be undone */
-    bool busy;    /* that is being done */
+    bool told;    /* it was reported that it does not fit */
+    bool todo;    /* of a JOURNAL: its attempt must be undone, see disown.c */
+    bool busy;    /* that is in progress */
     uint16_t field_at, record_at;
     uint32_t at; /* in its slab */
     char text[]; /* place, field and record, see receipt_place() */
@@ -50,34 +52,35 @@ struct receipt {
 
 TAILQ_HEAD(receipt_list, receipt);
 
-/* What is known of a history. */
+/* A history, as far as receipts need it. */
 struct receipts_history {
     unsigned number;
-    bool synced;            /* what is acknowledged is on the only disk already: nothing need be kept */
-    bool away;              /* its server is: what may be shown to it stays */
-    uint64_t covered;       /* what was added until this one is */
-    uint64_t forgotten;     /* the newest that was forgotten without; 0: none was */
-    uint64_t dropped;       /* the newest that was covered, or synced, and is kept no more; 0: none was */
-    struct receipt *passed; /* the last one that this pass over all of them has met; NULL: none yet */
+    bool synced;        /* what is acknowledged is synced to the only disk: nothing need be kept */
+    bool away;          /* its server is away: what may be shown to it stays */
+    uint64_t covered;   /* all receipts up to this one are covered */
+    uint64_t forgotten; /* the newest receipt that was forgotten before it was covered; 0: none was */
+    uint64_t dropped;   /* the newest covered or synced receipt that is not kept any more; 0: there is none */
+    struct receipt *passed; /* the last receipt that the current pass has met; NULL: none yet */
 };
 
 struct receipts {
     int max; /* RECEIPTS_MAX */
     int count, todo;
-    uint64_t seq;             /* of the newest */
+    uint64_t seq;             /* of the newest receipt */
     struct receipt_list list; /* the oldest first */
-    /* The index by name. A receipt is entered when the next one is searched for: orders that are sold, and
-     * confirmed at once, are never searched for, and a bucket is a cache miss. */
+    /* The index by name. New receipts are entered only when something is searched for: orders that are sold
+     * at once are never searched for, and a bucket is a cache miss. */
     struct receipt_bucket {
         struct receipt *first;
     } * buckets; /* a power of two of them; NULL: none was added */
     size_t bucket_count;
-    struct receipt *unindexed;         /* the first one, from which on none is in the index; NULL: all are */
-    struct receipt_slab *slab, *spare; /* the one that is filled, and empty ones */
-    bool forgotten;                    /* one whose history is not known any more */
+    /* The first receipt that is not in the index; nor are those behind it. NULL: all are. */
+    struct receipt *unindexed;
+    struct receipt_slab *slab, *spare; /* the slab that is being filled; empty slabs */
+    bool forgotten;                    /* a receipt was forgotten whose history is not known any more */
     struct receipts_history histories[RECEIPTS_HISTORIES];
     int history_count;
-    struct receipt *ticked; /* the last one that receipts_tick() left behind; NULL: it begins anew */
+    struct receipt *ticked; /* the last receipt that receipts_tick() passed over; NULL: it begins anew */
 };
 
 /* The item; of JOURNAL the part. */
@@ -97,31 +100,31 @@ static inline const char *receipt_record(const struct receipt *receipt) {
 void receipts_init(struct receipts *receipts);
 void receipts_free(struct receipts *receipts);
 
-/* Copies the texts. Out of memory it counts as forgotten. `is_first`: there is no older one of its name,
- * which need not be searched for. */
+/* Adds a receipt, and copies the texts. When out of memory, the receipt counts as forgotten. `is_first`:
+ * there is no older receipt of its name, so none is searched for. */
 void receipts_add(struct receipts *receipts, enum receipt_kind kind, const char *place, const char *field,
                   const char *record, unsigned history, int64_t now_ms, bool is_first);
-/* The one that was added with this `seq`, or adopted; NULL: it is gone. */
+/* The receipt of this name that was added or adopted with this `seq`; NULL: it is gone. */
 struct receipt *receipts_find_seq(struct receipts *receipts, enum receipt_kind kind, const char *place,
                                   const char *field, uint64_t seq);
-/* The newest of this name; NULL: there is none. */
+/* The newest receipt of this name; NULL: there is none. */
 struct receipt *receipts_find(struct receipts *receipts, enum receipt_kind kind, const char *place,
                               const char *field);
 void receipts_remove(struct receipts *receipts, struct receipt *receipt);
-/* Sets `todo`, and that nobody does it now. */
+/* Sets `todo`, and clears `busy`. */
 void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool todo);
-/* It is in this history by now, and as old as if it had been added. */
+/* Moves the receipt to this history, as if it had just been added there. */
 void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned history, int64_t now_ms);
 
-/* A history begins, or ends. There are no more than RECEIPTS_HISTORIES. */
+/* Begin and end a history. There are at most RECEIPTS_HISTORIES. */
 void receipts_begin_history(struct receipts *receipts, unsigned number);
 void receipts_end_history(struct receipts *receipts, unsigned number);
-/* A pass over all receipts that are not in this history, the oldest first; what is added meanwhile is met
- * too. */
+/* Begins a pass over all receipts that are not in this history, the oldest first. The pass also meets those
+ * that are added meanwhile. */
 void receipts_begin_pass(struct receipts *receipts, unsigned number);
-/* NULL: all were met. */
+/* The next receipt of the pass; NULL: all were met. */
 struct receipt *receipts_pass(struct receipts *receipts, unsigned number);
-/* All that was added to the history until `seq` is covered. */
+/* Marks all receipts of the history up to `seq` as covered. */
 void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
 
 /* `synced` of a history, false if there is none such. */
@@ -129,21 +132,20 @@ bool receipts_is_synced(struct receipts *receipts, unsigned number);
 void receipts_set_synced(struct receipts *receipts, unsigned number, bool synced);
 /* Sets `away` of a history. */
 void receipts_set_away(struct receipts *receipts, unsigned number, bool away);
-/* True: nothing of this history need be kept, and nothing is. Then what was just acknowledged is not to be
- * added. */
+/* True: nothing of this history need be kept, and no receipt is. Then do not add what was just acknowledged.
+ */
 bool receipts_skip(struct receipts *receipts, unsigned number);
-/* See struct receipts_history. */
+/* `dropped` of a history. */
 uint64_t receipts_dropped(struct receipts *receipts, unsigned number);
 
-bool receipt_is_covered(struct receipts *receipts, const struct receipt *receipt);
-/* How many are not covered, or still to be done something about. Reads all of them. */
+/* How many receipts are not covered, or have `todo`. Reads all of them. */
 int receipts_open(struct receipts *receipts);
-/* Whether some of the history were forgotten that are not covered; then says so no more. 0: of histories that
- * have ended. */
+/* Whether receipts of the history were forgotten before they were covered; clears that. 0: of the histories
+ * that have ended. */
 bool receipts_take_forgotten(struct receipts *receipts, unsigned number);
 
-/* Forgets what is covered and old, but for that whose server is away. To be called now and then, but not
- * while they are shown. */
+/* Forgets covered receipts that are old, unless their server is away. Call it now and then, but not while
+ * receipts are shown. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms);
 
 #endif

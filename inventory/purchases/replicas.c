@@ -1,22 +1,22 @@
-#include "inventory/purchases/replicas.h"
+/* How far the replicas of each server are. What all connected replicas have is covered (receipts.h). Where
+ * there are no replicas: whether the server syncs each write to its disk. */
+#include "inventory/purchases/putback.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/purchases.h"
-#include "inventory/purchases/putback.h"
-
-enum { CONFIG_EACH = 10 }; /* questions for the history */
+enum { CONFIG_EACH = 10 }; /* questions for the history for each question for the configuration */
 
 struct question {
     struct purchases *purchases;
-    struct redis *redis; /* calls on_history() before it is freed */
-    uint64_t seq;        /* what was acknowledged before it was asked */
-    int64_t asked_ms;    /* the reply may be read much later, if this process is stopped */
+    struct redis *redis; /* calls replicas_on_history() before it is freed */
+    uint64_t seq;        /* the newest receipt when it was asked */
+    int64_t asked_ms;    /* the reply may be read much later, if this process stood still */
 };
 
-/* A replica that can be promoted is one that was seen, or that Sentinels or the cluster know. */
-static bool has_replicas(const struct purchases *purchases, const struct history *history) {
+/* Whether there may be a replica that can be promoted: one that was seen, or that Sentinels or the cluster
+ * know. */
+static bool replicas_can_promote(const struct purchases *purchases, const struct history *history) {
     return history->replicas > 0 || purchases->shared->config.replicas > 0 ||
            purchases->shared->url.kind == REDIS_URL_SENTINEL ||
            (purchases->shared->url.kind == REDIS_URL_CLUSTER && !history->is_alone);
@@ -27,8 +27,9 @@ void replicas_note(struct history *history, const struct replication *now) {
         history->replicas = now->connected;
 }
 
-/* What was acknowledged until this receipt was written below the offset, and need not be kept. */
-static void cover(struct purchases *purchases, struct history *history, uint64_t seq, int64_t offset) {
+/* What was acknowledged up to this receipt was written below the offset, and need not be kept. */
+static void replicas_cover(struct purchases *purchases, struct history *history, uint64_t seq,
+                           int64_t offset) {
     unsigned count = history->cover_count;
     receipts_cover(&purchases->putback->receipts, history->number, seq);
     if (count && history->covers[(count - 1) % HISTORY_COVERS].seq >= seq)
@@ -38,18 +39,18 @@ static void cover(struct purchases *purchases, struct history *history, uint64_t
     history->cover_count++;
 }
 
-static void note_replicas(struct purchases *purchases, struct history *history, const struct replication *now,
-                          const char *info, uint64_t seq) {
+static void replicas_note_info(struct purchases *purchases, struct history *history,
+                               const struct replication *now, const char *info, uint64_t seq) {
     struct receipts *receipts = &purchases->putback->receipts;
     replicas_note(history, now);
-    if (!has_replicas(purchases, history)) {
-        cover(purchases, history, seq, now->offset);
+    if (!replicas_can_promote(purchases, history)) {
+        replicas_cover(purchases, history, seq, now->offset);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
     if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected) {
         history->copied_offset = history->mark_offset;
-        cover(purchases, history, history->mark, history->mark_offset);
+        replicas_cover(purchases, history, history->mark, history->mark_offset);
     } else if (history->mark) {
         return;
     }
@@ -57,8 +58,8 @@ static void note_replicas(struct purchases *purchases, struct history *history, 
     history->mark_offset = now->offset;
 }
 
-/* A write is synced before its reply, as far as the server tells. */
-static bool syncs(const struct redis_value *value) {
+/* Whether the server syncs a write before its reply, by its CONFIG. */
+static bool replicas_syncs(const struct redis_value *value) {
     int good = 0;
     for (size_t i = 0; value && i + 1 < redis_value_count(value); i += 2) {
         const char *name = redis_value_text(redis_value_at(value, i)),
@@ -71,19 +72,19 @@ static bool syncs(const struct redis_value *value) {
     return good == 3;
 }
 
-static void on_config(void *ctx, const struct redis_value *value) {
+static void replicas_on_config(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
     struct purchases *purchases = question.purchases;
     const struct history *history = putback_history(purchases->putback, redis_history(question.redis)->id);
     free(ctx);
     if (history)
         receipts_set_synced(&purchases->putback->receipts, history->number,
-                            syncs(value) && !has_replicas(purchases, history));
+                            replicas_syncs(value) && !replicas_can_promote(purchases, history));
 }
 
 /* CLUSTER NODES has a line for each: ID ADDRESS FLAGS MASTER …, with the asked server's id as the master of
  * its replicas, be they connected or not. */
-static void on_nodes(void *ctx, const struct redis_value *value) {
+static void replicas_on_nodes(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
     struct history *history = putback_history(question.purchases->putback, redis_history(question.redis)->id);
     const char *nodes = value ? redis_value_text(value) : NULL,
@@ -102,8 +103,8 @@ static void on_nodes(void *ctx, const struct redis_value *value) {
     history->is_alone = !strstr(nodes, of_own);
 }
 
-static void ask(struct redis *redis, const struct question *question, redis_reply_fn *fn, int argc,
-                const char **argv) {
+static void replicas_send(struct redis *redis, const struct question *question, redis_reply_fn *fn, int argc,
+                          const char **argv) {
     struct question *copy = malloc(sizeof *copy);
     if (!copy)
         return;
@@ -114,15 +115,15 @@ static void ask(struct redis *redis, const struct question *question, redis_repl
         redis_greet(redis, fn, copy, argc, argv);
 }
 
-/* Those that come later know it by this id. */
-static void rename_history(struct history *history, const char *id) {
+/* Inventories that come later know the history only by this id. */
+static void replicas_rename_history(struct history *history, const char *id) {
     memcpy(history->id, id, sizeof history->id);
     history->untold = true;
     history->again = -1;
     history->is_late = history->asking;
 }
 
-static void on_history(void *ctx, const struct redis_value *value) {
+static void replicas_on_history(void *ctx, const struct redis_value *value) {
     struct question question = *(struct question *)ctx;
     const char *info = value ? redis_value_text(value) : NULL;
     struct replication now;
@@ -133,27 +134,28 @@ static void on_history(void *ctx, const struct redis_value *value) {
     redis_note_history(question.redis, &now);
     if (!history)
         return;
-    /* The same history, perhaps by another id; or the connection is broken by now. */
+    /* It is the same history, perhaps by another id; or the connection is broken by now. */
     if (strcmp(history->id, redis_history(question.redis)->id) != 0)
-        rename_history(history, redis_history(question.redis)->id);
+        replicas_rename_history(history, redis_history(question.redis)->id);
     if (!redis_is_up(question.redis))
         return;
     history->heard_ms = question.asked_ms;
     if (strcmp(history->id, now.id) == 0)
-        note_replicas(question.purchases, history, &now, info, question.seq);
+        replicas_note_info(question.purchases, history, &now, info, question.seq);
     if (history->replicas > 0 || history->questions++ % CONFIG_EACH != 0)
         return;
     if (question.purchases->shared->url.kind == REDIS_URL_CLUSTER)
-        ask(question.redis, &question, on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
-    if (!has_replicas(question.purchases, history))
-        ask(question.redis, &question, on_config, 3, (const char *[]){"CONFIG", "GET", "*append*"});
+        replicas_send(question.redis, &question, replicas_on_nodes, 2, (const char *[]){"CLUSTER", "NODES"});
+    if (!replicas_can_promote(question.purchases, history))
+        replicas_send(question.redis, &question, replicas_on_config, 3,
+                      (const char *[]){"CONFIG", "GET", "*append*"});
 }
 
 void replicas_ask_one(struct purchases *purchases, struct redis *redis) {
     struct question question = {purchases, redis, purchases->putback->receipts.seq,
                                 shared_now_ms(purchases->shared)};
     if (redis_history(redis)->id[0])
-        ask(redis, &question, on_history, 2, (const char *[]){"INFO", "replication"});
+        replicas_send(redis, &question, replicas_on_history, 2, (const char *[]){"INFO", "replication"});
 }
 
 void replicas_ask(struct purchases *purchases) {

@@ -1,25 +1,26 @@
-#include "inventory/purchases/rest.h"
+/* Which inventories live, and which of them have shown their receipts to a promoted server, so that its rest
+ * can end when all have (rest.lua). */
+#include "inventory/purchases/putback.h"
 
 #include <stdio.h>
 
 #include "base/redis/async/router.h"
-#include "inventory/purchases/putback.h"
 #include "rest.lua.h"
 
 static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};
 
 enum { BEAT_MS = 2000 };
-/* One that was silent for longer than this before the failover is not waited for. */
+/* Nobody waits for an inventory that was silent for longer than this before the failover. */
 #define QUIET_MS "6000"
 
 #define ALIVE "seckill:{sellers}:alive"
 #define BEATS "seckill:{sellers}:beats"
-/* Of a history. */
+/* The keys of a history, in the order of rest.lua. */
 static const char *const names[] = {"waited", "again", "showing", "early"};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* A store that was restarted, and has not got the last heartbeat, lacks more than a crash may cost it. */
-static void on_beat(void *ctx, const struct redis_value *value) {
+/* A restarted store without this inventory's last heartbeat lacks more than a crash may cost it. */
+static void rest_on_beat(void *ctx, const struct redis_value *value) {
     struct purchases *purchases = ctx;
     if (!value || redis_value_count(value) != 2)
         return;
@@ -34,11 +35,11 @@ void rest_tick(struct purchases *purchases) {
         return;
     purchases->beat_ms = now_ms + BEAT_MS;
     const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "beat", purchases->id, QUIET_MS};
-    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_beat,
+    router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, rest_on_beat,
                purchases);
 }
 
-static void on_left(void *ctx, const struct redis_value *value) {
+static void rest_on_left(void *ctx, const struct redis_value *value) {
     (void)value;
     ((struct purchases *)ctx)->left = true;
 }
@@ -47,7 +48,7 @@ bool rest_leave(struct purchases *purchases) {
     if (purchases->beat_ms != INT64_MAX) {
         purchases->beat_ms = INT64_MAX;
         const char *argv[] = {NULL, NULL, NULL, ALIVE, BEATS, "leave", purchases->id};
-        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, on_left,
+        router_run(purchases->shared->store, &rest_script, 2, sizeof argv / sizeof *argv, argv, rest_on_left,
                    purchases);
     }
     return purchases->left;

@@ -1,25 +1,26 @@
 -- Which inventories live, and which of them have shown their receipts (see receipts.h) to a promoted server.
 --
--- KEYS: alive (sorted set: inventory by the time of its last heartbeat, or of a later one of others: see beat). With beat and leave: beats (the
---   same, written by itself only). With shown, of a history: waited (set: those which it still waits for, and '' so that
---   it exists), again (set: those which have shown theirs, and will show some again, which did not fit), showing (sorted set: those which show
---   theirs now, by when they last said so), early (set: those which were done before `waited` existed; it is made without them).
+-- KEYS: alive (sorted set: inventory by its last heartbeat, or by a later one that others wrote for it, see beat).
+--   For beat and leave: beats (sorted set: inventory by its own last heartbeat).
+--   For shown, of a history: waited (set: inventories that the rest still waits for, and '' so that the set exists), again (set: inventories that
+--   have shown theirs, and will show again what did not fit), showing (sorted set: inventories that show theirs now, by when they last said so),
+--   early (set: inventories that were done before `waited` existed: it is made without them).
 -- ARGV: what, inventory, then
---   beat: how long (ms) one may be silent and still count as living. It lives. Those that were silent for ten minutes are removed. Replies the time,
---     and that of its last heartbeat before this one (0: none is here).
---   leave: it has nothing to show any more.
---   shown: the same (0: it has not sold in the history before, so it does not know who did); `showing`, `again` or `done`. The inventory shows
---     what it has, or has shown it, and will show some again once all have, or not. The first time this is called for a history, those that live
---     are noted, as of the last heartbeat: nobody could write one while the store was gone. Replies how many of them have not shown theirs yet
---     (-1: nobody is noted: none of those that asked had sold before, and has a heartbeat here), how many will show some again, and how many have
---     said that they show theirs now.
--- Times (ms) are of the server's clock, and only compared with each other.
+--   beat: for how long (ms) an inventory may be silent and still count as living. Writes a heartbeat, and removes inventories that were silent for
+--     ten minutes. Replies the time, and the inventory's last heartbeat before this one (0: the store has none).
+--   leave: the inventory has nothing to show any more.
+--   shown: the same time (0: it has not sold in the history before, so it does not know who did), then `showing`, `again` or `done`: the inventory
+--     shows its receipts now; or has shown them, and will show some again once all have; or has shown them all. The first such call for a history
+--     notes which inventories live, by the time of the last heartbeat, since nobody could write one while the store was gone. Replies how many of
+--     these have not shown theirs yet (-1: none are noted, since no caller had sold before and has a heartbeat here), how many will show some
+--     again, and how many have just said that they show theirs.
+-- Times (ms) are by the server's clock, and are only compared with each other.
 local alive, waited, again, showing, early = unpack(KEYS)
 local beats = KEYS[2]
 local what, inventory, quiet, stage = unpack(ARGV)
-local KEPT = 30 * 86400000 -- of who was waited for
-local WAIT_MOST = 600000 -- later nobody counts as silent any more
-local SHOWING = 3000 -- it says so each second
+local KEPT = 30 * 86400000 -- the notes of whom a rest waited for
+local WAIT_MOST = 600000 -- after that nobody counts as silent any more
+local SHOWING = 3000 -- an inventory that shows says so each second
 
 if what == 'leave' then return redis.call('ZREM', beats, inventory) + redis.call('ZREM', alive, inventory) end
 
@@ -29,8 +30,8 @@ local newest = tonumber(redis.call('ZREVRANGE', alive, 0, 0, 'WITHSCORES')[2])
 local function living() return redis.call('ZRANGEBYSCORE', alive, newest - quiet, '+inf') end
 
 if what == 'beat' then
-  -- After an outage, or where the clock stepped back: who lived when it began counts as living until he could have told.
-  -- Somebody writes one each two seconds.
+  -- After an outage, or a step back of the clock: inventories that lived before count as living, so that each has time for a heartbeat of its own.
+  -- As long as an inventory lives, a heartbeat comes every two seconds.
   if newest and (newest < now - quiet / 2 or newest > now) then
     for _, id in ipairs(living()) do redis.call('ZADD', alive, now, id) end
   end

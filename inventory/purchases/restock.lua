@@ -1,6 +1,6 @@
 -- Adds units, once for each key. KEYS: item[, events]. ARGV: digest of the key, quantity, the largest stock allowed.
 -- Replies {replayed (0 | 1), quantity, stock, available} as they were when it happened, or {'unknown-item'}, {'key-reused'} or
---   {'too-many', how many units more are allowed}.
+--   {'too-many', how many more units are allowed}.
 local quantity = tonumber(ARGV[2])
 local item, terms = read(KEYS[1], '+' .. ARGV[1], 'restocked')
 if not item then return {'unknown-item'} end

@@ -1,14 +1,14 @@
--- Settles holds: confirm, cancel, expire. It also reads one order, since a hold that is due expires when it is read.
+-- Settles holds: confirms, cancels or expires them. Also reads one order, since a due hold expires when it is read.
 --
 -- KEYS: item, holds, due[, events] (see stock.lua). ARGV: what, then
---   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no
---     such order. A request that arrived in time is not too late unless the hold was settled before; so a hold expires by itself only half a
---     second after it was due.
---   sweep: how many holds at most, when the sweep began. Expires the holds that were due then: this call may have stood still since, and requests
---     that arrived in time with it. Then the index of due times has the item by its next hold. Replies {how many it handled, whether the item's
---     place in the index has changed (0 | 1)}.
---   over: the same with holds that are due now, or were by that time: the clock of another server told it.
--- Times (ms) are of this server's clock. A settled order stays as it is, so each call can be repeated, and the first one wins.
+--   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no such order.
+--     A request that arrived in time is not too late unless the hold was settled before. So a hold expires by itself only half a second after it
+--     was due.
+--   sweep: how many holds at most, when the sweep began. Expires the holds that were due when the sweep began, since this call may have stood still
+--     together with requests that arrived in time. Then the item stands in the index of due times by its next hold. Replies {how many holds it
+--     handled, whether the item's place in the index has changed (0 | 1)}.
+--   over: the same for holds that are due now, or were due by that time, which is of another server's clock.
+-- Times (ms) are by this server's clock. A settled order stays as it is, so each call is idempotent, and the first one wins.
 local key, holds, due, events = unpack(KEYS)
 local what = ARGV[1]
 local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
@@ -36,11 +36,11 @@ if what == 'sweep' or what == 'over' then
     if record and match(record, '^h%d* %d+ %S') then
       settle(item, terms, digest, record, 'e')
     else
-      call('ZREM', holds, digest) -- not a hold: `decr` may leave such an entry if it is interrupted
+      call('ZREM', holds, digest) -- the entry has no hold: an interrupted `decr` may leave one
     end
   end
   local next = item and call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
-  if next and next ~= 'inf' then -- which create.lua entered
+  if next and next ~= 'inf' then -- the entry '' of create.lua
     return {#ended, call('ZADD', due, 'CH', next, key)}
   end
   return {#ended, call('ZREM', due, key)}

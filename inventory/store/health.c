@@ -9,7 +9,7 @@
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
 
-/* One server's part in it. */
+/* One server's part in a request. */
 struct part {
     struct request *request;
     const struct redis *redis; /* NULL: it is not asked */
@@ -17,44 +17,46 @@ struct part {
     bool answered, faulty;
 };
 
-/* Who asks does not wait for one server that hangs, as long as another one sells. It is there until the timer
- * is closed, and the replies that come too late have come. */
+/* The caller does not wait for a server that hangs, as long as another one sells. The request lives until its
+ * timer is closed and all late replies have come. */
 struct request {
     struct shared *shared;
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
     uv_timer_t timer;
-    int ticks;   /* of the timer; by the last one what came meanwhile was read, also after a pause */
-    bool closed; /* the timer is */
-    int pending; /* servers that have not answered, and 1 until all are asked */
-    int good;    /* servers that have, and sell */
-    char fault[REASON_SIZE]; /* the first of a server: what it has is not sold */
+    int ticks; /* of the timer; before the last one all that came was read, also after a pause of the process
+                */
+    bool closed;             /* the timer is */
+    int pending;             /* servers that have not answered, and 1 until all are asked */
+    int good;                /* servers that have answered, and sell */
+    char fault[REASON_SIZE]; /* the first fault of a server: what that server has is not sold */
     struct inventory_health health;
     int part_count;
     struct part parts[]; /* as router_servers() counts them */
 };
 
-static void address_print(char out[sizeof(((struct part *)0)->address)], const struct redis_target *target) {
+static void health_print_address(char out[sizeof(((struct part *)0)->address)],
+                                 const struct redis_target *target) {
     if (target->port)
         snprintf(out, sizeof(((struct part *)0)->address), "%.80s:%d", target->host, target->port);
     else
         snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
 }
 
-/* What one server says; where several differ, it is "mixed". */
-static void note(char *out, size_t out_size, const char *value) {
+/* Notes what one server says; where several differ, the text is "mixed". */
+static void health_note(char *out, size_t out_size, const char *value) {
     bool first = strcmp(out, "unknown") == 0 || strcmp(out, value) == 0;
     snprintf(out, out_size, "%s", first ? value : "mixed");
 }
 
-/* Whatever the other servers say. */
-static void refuse(struct inventory_health *health, const char *reason) {
+/* The store is not ready, whatever the other servers say. */
+static void health_refuse(struct inventory_health *health, const char *reason) {
     if (!health->reason[0])
         snprintf(health->reason, sizeof health->reason, "%s", reason);
 }
 
-__attribute__((format(printf, 2, 3))) static void note_fault(struct request *request, const char *format,
-                                                             ...) {
+__attribute__((format(printf, 2, 3))) static void health_note_fault(struct request *request,
+                                                                    const char *format, ...) {
     va_list list;
     if (request->fault[0])
         return;
@@ -64,17 +66,17 @@ __attribute__((format(printf, 2, 3))) static void note_fault(struct request *req
 }
 
 /* How its faults name the server. */
-static const char *name_of(const struct part *part) {
+static const char *health_name(const struct part *part) {
     return router_is_one(part->request->shared->store) ? "the store" : part->address;
 }
 
-static void note_fault_of(struct part *part, const char *what) {
+static void health_note_fault_of(struct part *part, const char *what) {
     part->faulty = true;
-    note_fault(part->request, "%s %s", name_of(part), what);
+    health_note_fault(part->request, "%s %s", health_name(part), what);
 }
 
 /* Before Redis 6.2. */
-static bool is_old(const char *version) {
+static bool health_is_old(const char *version) {
     char *end;
     long major = strtol(version, &end, 10);
     long minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
@@ -82,51 +84,53 @@ static bool is_old(const char *version) {
 }
 
 /* The connection broke before the reply. */
-static void note_broken(struct part *part) {
+static void health_note_broken(struct part *part) {
     const char *error = redis_error(part->redis);
     part->faulty = true;
-    note_fault(part->request, "no connection to %s: %.150s", name_of(part), *error ? error : "it broke");
+    health_note_fault(part->request, "no connection to %s: %.150s", health_name(part),
+                      *error ? error : "it broke");
 }
 
-static void note_error(struct part *part, const char *error) {
+static void health_note_error(struct part *part, const char *error) {
     bool one = router_is_one(part->request->shared->store);
     part->faulty = true;
-    note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
+    health_note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
 }
 
 /* A store that is full refuses orders; one that may evict keys loses orders. */
-static void judge_memory(struct part *part, const char *info) {
+static void health_judge_memory(struct part *part, const char *info) {
     struct inventory_health *health = &part->request->health;
     char used[32] = "0", most[32] = "0";
     char policy[32];
     if (!info_find(info, "maxmemory_policy", policy, sizeof policy))
         return;
-    note(health->eviction, sizeof health->eviction, policy);
+    health_note(health->eviction, sizeof health->eviction, policy);
     info_find(info, "used_memory", used, sizeof used);
     info_find(info, "maxmemory", most, sizeof most);
     long long limit = strtoll(most, NULL, 10);
     if (limit > 0 && strcmp(policy, "noeviction") != 0)
-        refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
+        health_refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
     else if (limit > 0 && strtoll(used, NULL, 10) >= limit)
-        note_fault_of(part, "is out of memory (maxmemory)");
+        health_note_fault_of(part, "is out of memory (maxmemory)");
 }
 
 /* A master with fewer replicas than an order must be on sells nothing, see barrier.h. */
-static bool lacks_replicas(struct request *request, const char *address, int replicas) {
+static bool health_lacks_replicas(struct request *request, const char *address, int replicas) {
     int wanted = request->health.replicas;
     if (replicas < wanted)
-        note_fault(request, "%s has %d of the %d replicas that --replicas %d needs", address, replicas,
-                   wanted, wanted);
+        health_note_fault(request, "%s has %d of the %d replicas that --replicas %d needs", address, replicas,
+                          wanted, wanted);
     return replicas < wanted;
 }
 
-/* With --replicas this reply too was held until the replicas had all that is older. */
-static void judge_replicas(struct part *part, const char *info) {
+/* Notes the server and its replicas. With --replicas this reply, too, was held until the replicas had all
+ * that is older. */
+static void health_judge_replicas(struct part *part, const char *info) {
     struct inventory_health *health = &part->request->health;
     struct replication replication;
     if (!replication_read(&replication, info))
         return;
-    if (lacks_replicas(part->request, part->address, replication.replicas))
+    if (health_lacks_replicas(part->request, part->address, replication.replicas))
         part->faulty = true;
     if (health->server_count == INVENTORY_SERVERS_TOLD)
         return;
@@ -136,133 +140,133 @@ static void judge_replicas(struct part *part, const char *info) {
     server->proven = redis_replicas(part->redis);
 }
 
-static void judge(struct part *part, const char *info) {
+static void health_judge(struct part *part, const char *info) {
     struct inventory_health *health = &part->request->health;
     char text[64], version[32] = "unknown", role[16] = "unknown";
     info_find(info, "redis_version", version, sizeof version); /* of Valkey: what it is compatible with */
     info_find(info, "role", role, sizeof role);
-    note(health->version, sizeof health->version, version);
-    note(health->role, sizeof health->role, role);
+    health_note(health->version, sizeof health->version, version);
+    health_note(health->role, sizeof health->role, role);
     if (info_find(info, "aof_enabled", text, sizeof text))
-        note(health->appendonly, sizeof health->appendonly, strcmp(text, "0") == 0 ? "no" : "yes");
-    if (is_old(version))
-        refuse(health, "the store is older than Redis 6.2");
+        health_note(health->appendonly, sizeof health->appendonly, strcmp(text, "0") == 0 ? "no" : "yes");
+    if (health_is_old(version))
+        health_refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
-        note_fault_of(part, "is loading its data");
+        health_note_fault_of(part, "is loading its data");
     if (strcmp(role, "slave") == 0)
-        note_fault_of(part, "is a replica, and read-only");
+        health_note_fault_of(part, "is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
-        note_fault_of(part, "cannot write its append-only file");
-    /* It is told where writes need some. How many is not. */
+        health_note_fault_of(part, "cannot write its append-only file");
+    /* INFO has this number where writes need good replicas. How many they need it does not tell. */
     if (info_find(info, "min_slaves_good_slaves", text, sizeof text) && strcmp(text, "0") == 0)
-        note_fault_of(part, "has no good replica, and min-replicas-to-write needs one");
-    judge_memory(part, info);
-    judge_replicas(part, info);
+        health_note_fault_of(part, "has no good replica, and min-replicas-to-write needs one");
+    health_judge_memory(part, info);
+    health_judge_replicas(part, info);
 }
 
-static void on_info(void *ctx, const struct redis_value *value) {
+static void health_on_info(void *ctx, const struct redis_value *value) {
     struct part *part = ctx;
     const char *text = value ? redis_value_text(value) : NULL;
     if (!value)
-        note_broken(part);
+        health_note_broken(part);
     else if (store_status(part->request->shared, value) != INVENTORY_OK)
-        note_error(part, text);
+        health_note_error(part, text);
     else if (text)
-        judge(part, text);
+        health_judge(part, text);
 }
 
 /* ---- the answer ---- */
 
-/* One that sells no more is not up, but it was there, and has told how many it has. */
-static void judge_lost(struct request *request) {
+/* A master with too few replicas is not up. But it was reached, and has told how many replicas it has. */
+static void health_judge_lost(struct request *request) {
     const struct router *store = request->shared->store;
     char address[sizeof(((struct part *)0)->address)];
     for (int i = 0; i < router_servers(store); i++) {
         const struct redis *redis = router_server(store, i);
         if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
             continue;
-        address_print(address, redis_address_now(redis));
-        lacks_replicas(request, address, redis_history(redis)->replicas);
+        health_print_address(address, redis_address_now(redis));
+        health_lacks_replicas(request, address, redis_history(redis)->replicas);
     }
 }
 
-static void note_unreachable(struct request *request, const char *what) {
+static void health_note_unreachable(struct request *request, const char *what) {
     const char *error = store_last_error(request->shared);
-    note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
+    health_note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
-static void free_if_done(struct request *request) {
+static void health_free_if_done(struct request *request) {
     if (request->closed && request->pending == 0)
         free(request);
 }
 
-static void on_timer_closed(uv_handle_t *timer) {
+static void health_on_timer_closed(uv_handle_t *timer) {
     struct request *request = timer->data;
     request->closed = true;
-    free_if_done(request);
+    health_free_if_done(request);
 }
 
-/* What one master has is sold, whatever is wrong with the others. */
-static void answer(struct request *request) {
+/* The store is ready if one master sells, whatever is wrong with the others. */
+static void health_answer(struct request *request) {
     struct inventory_health *health = &request->health;
     for (int i = 0; i < request->part_count; i++) {
         if (request->parts[i].redis && !request->parts[i].answered)
-            note_fault_of(&request->parts[i], "does not answer");
+            health_note_fault_of(&request->parts[i], "does not answer");
     }
-    judge_lost(request);
+    health_judge_lost(request);
     if (request->good == 0)
-        note_unreachable(request, "no connection to the store");
+        health_note_unreachable(request, "no connection to the store");
     else if (!router_is_whole(request->shared->store))
-        note_unreachable(request, "a part of the store cannot be reached");
+        health_note_unreachable(request, "a part of the store cannot be reached");
     health->ready = request->good > 0 && !health->reason[0];
-    refuse(health, request->fault);
+    health_refuse(health, request->fault);
     inventory_health_fn *fn = request->fn;
     request->fn = NULL;
-    uv_close((uv_handle_t *)&request->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&request->timer, health_on_timer_closed);
     fn(request->ctx, health);
 }
 
-static void answer_if_due(struct request *request) {
+static void health_answer_if_due(struct request *request) {
     bool due = request->pending == 0 || (request->ticks == TICKS && request->good > 0);
     if (due && request->fn)
-        answer(request);
+        health_answer(request);
 }
 
-static void on_tick(uv_timer_t *timer) {
+static void health_on_tick(uv_timer_t *timer) {
     struct request *request = timer->data;
     if (++request->ticks == TICKS)
         uv_timer_stop(timer);
-    answer_if_due(request);
+    health_answer_if_due(request);
 }
 
-/* One reply to each server's two calls is there, or none can come. */
-static void count_down(struct request *request) {
+/* A server has answered both calls, or cannot answer any more. */
+static void health_count_down(struct request *request) {
     request->pending--;
-    answer_if_due(request);
-    free_if_done(request);
+    health_answer_if_due(request);
+    health_free_if_done(request);
 }
 
-static void on_appendfsync(void *ctx, const struct redis_value *value) {
+static void health_on_appendfsync(void *ctx, const struct redis_value *value) {
     struct part *part = ctx;
     struct request *request = part->request;
     struct inventory_health *health = &request->health;
     const char *text =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
     if (text)
-        note(health->appendfsync, sizeof health->appendfsync, text);
+        health_note(health->appendfsync, sizeof health->appendfsync, text);
     if (!value)
-        note_broken(part);
+        health_note_broken(part);
     part->answered = true;
     request->good += !part->faulty;
-    count_down(request);
+    health_count_down(request);
 }
 
-static void ask(struct part *part, struct redis *redis) {
+static void health_ask(struct part *part, struct redis *redis) {
     part->redis = redis;
-    address_print(part->address, redis_address_now(redis));
+    health_print_address(part->address, redis_address_now(redis));
     part->request->pending++;
-    redis_callf(redis, on_info, part, "INFO");
-    redis_callf(redis, on_appendfsync, part, "CONFIG GET appendfsync");
+    redis_callf(redis, health_on_info, part, "INFO");
+    redis_callf(redis, health_on_appendfsync, part, "CONFIG GET appendfsync");
 }
 
 void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
@@ -284,12 +288,12 @@ void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
         .shared = shared, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
     request->timer.data = request;
     uv_timer_init(shared->loop, &request->timer);
-    uv_timer_start(&request->timer, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&request->timer, health_on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
         struct redis *redis = router_server(store, i);
         request->parts[i].request = request;
         if (redis && redis_is_up(redis))
-            ask(&request->parts[i], redis);
+            health_ask(&request->parts[i], redis);
     }
-    count_down(request);
+    health_count_down(request);
 }

@@ -1,4 +1,4 @@
-/* The hash of an item: its counters and the terms of its sale; and why the terms refuse. */
+/* The hash of an item: its counters, the terms of its sale, and the reasons by which the terms refuse. */
 #ifndef INVENTORY_STORE_ITEM_TERMS_H
 #define INVENTORY_STORE_ITEM_TERMS_H
 
@@ -8,14 +8,14 @@
 /* INITIAL LIMIT STARTS ENDS HOLD STRATEGY */
 enum { ITEM_TERMS_SIZE = 160 };
 void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item);
-/* Sets the terms of `item`, and nothing else. False: they are no terms that this version knows. */
+/* Sets only the terms of `item`. False: the text is not the terms of an item. */
 bool item_terms_read(struct inventory_item *item, const char *terms);
 
 enum { ITEM_FIELDS = 6 };
 /* The fields that item_read() reads, in its order. */
 extern const char *const item_fields[ITEM_FIELDS];
 
-/* The HMGET whose reply is for item_read(). */
+/* Prints the HMGET whose reply item_read() reads. */
 enum { ITEM_ARGC = 2 + ITEM_FIELDS };
 void item_command(const char *argv[ITEM_ARGC], const char *key);
 /* Reads the reply to an HMGET of item_fields; false if there is no such item. */

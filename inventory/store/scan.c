@@ -6,7 +6,7 @@
 /* A page keeps the store busy for less than a millisecond. */
 enum { PAGE = 500, TURN_MS = 12 };
 
-static void on_page(void *ctx, const struct redis_value *value) {
+static void scan_on_page(void *ctx, const struct redis_value *value) {
     struct scan *scan = ctx;
     const char *cursor =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 0)) : NULL;
@@ -24,11 +24,11 @@ static void on_page(void *ctx, const struct redis_value *value) {
     scan->fn(scan->ctx, redis_value_at(value, 1), again);
 }
 
-static void read_page(struct scan *scan) {
+static void scan_read_page(struct scan *scan) {
     scan->waits = clock_mono_ms(scan->clock) - *scan->tick_ms >= TURN_MS;
     if (!scan->waits)
-        router_callf(scan->store, scan->key, on_page, scan, "HSCAN %s %s COUNT %d", scan->key, scan->cursor,
-                     PAGE);
+        router_callf(scan->store, scan->key, scan_on_page, scan, "HSCAN %s %s COUNT %d", scan->key,
+                     scan->cursor, PAGE);
 }
 
 void scan_begin(struct scan *scan, struct router *store, const struct clock *clock, const int64_t *tick_ms,
@@ -36,17 +36,17 @@ void scan_begin(struct scan *scan, struct router *store, const struct clock *clo
     *scan = (struct scan){
         .store = store, .clock = clock, .tick_ms = tick_ms, .cursor = "0", .fn = fn, .ctx = ctx};
     snprintf(scan->key, sizeof scan->key, "%s", key);
-    read_page(scan);
+    scan_read_page(scan);
 }
 
 bool scan_go_on(struct scan *scan) {
     if (scan->begun && strcmp(scan->cursor, "0") == 0)
         return false;
-    read_page(scan);
+    scan_read_page(scan);
     return true;
 }
 
 void scan_tick(struct scan *scan) {
     if (scan->waits)
-        read_page(scan);
+        scan_read_page(scan);
 }

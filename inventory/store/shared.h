@@ -1,6 +1,6 @@
-/* What all layers of an inventory share: its settings, its store and its metrics; what a reply of the store
- * means; failpoints. inventory.c owns the state; it lives as long as the inventory, and belongs to its
- * thread. */
+/* What all layers of an inventory share: its settings, its store, its metrics, the meaning of the store's
+ * replies, and failpoints. inventory.c owns the state, which lives as long as the inventory and belongs to
+ * its thread. */
 #ifndef INVENTORY_STORE_SHARED_H
 #define INVENTORY_STORE_SHARED_H
 
@@ -22,7 +22,7 @@ struct shared {
     char error[256]; /* the last error of the store; see store_status() */
 };
 
-/* The last of a script's keys is the event stream, if it is written. Returns the number of keys. */
+/* Adds the event stream, if it is written, as the last of a script's keys. Returns the number of keys. */
 static inline int shared_add_events(const struct shared *shared, const struct sale_keys *keys,
                                     const char **argv, int count) {
     if (shared->config.events)
@@ -43,7 +43,7 @@ enum inventory_status store_status(struct shared *shared, const struct redis_val
 /* The last reason why the store could not be used; "" if there was none. */
 const char *store_last_error(const struct shared *shared);
 
-/* Asks one of the store's masters that is there for its time. */
+/* Asks a master of the store that is up for its time. */
 void store_time_read(struct shared *shared, inventory_time_fn *fn, void *ctx);
 
 /* Asks the store what it can promise (health.c). */
@@ -55,8 +55,8 @@ int64_t store_time_ms(const struct redis_value *value);
 /* ---- failpoints: named places at which a test stops or ends the process ---- */
 
 void failpoint(const struct shared *shared, const char *name);
-/* The failpoint "WHEN NAME N", or "WHEN NAME" if `n` is negative. What was queued before is written first, so
- * that a process that dies here has sent exactly that. */
+/* The failpoint "WHEN NAME N", or "WHEN NAME" if `n` is negative. Queued calls are written first, so that a
+ * process that dies here has sent exactly those. */
 void failpoint_write(struct shared *shared, const char *when, const char *name, int n);
 
 #endif

@@ -1,10 +1,10 @@
--- An item's stock, and the only code that moves its units. It stands in front of every script that does.
+-- An item's stock, and the only code that moves its units. The build puts it in front of every script that does.
 --
 -- An item is one hash:
 --   terms                  INITIAL LIMIT STARTS ENDS HOLD STRATEGY, which never change (times in ms; 0: none)
 --   available, held, sold  where its units are
---   restocked              units that came in later, less those that left
---   returned               units of orders that have ended
+--   restocked              units that came in after the creation, less those that left
+--   returned               units of orders that were cancelled, expired or aborted
 --   shortage               units that putback.lua noted as lost
 --   DIGEST                 an order's record, see record.h; a digest has 22 characters, and no other name has
 --   @USER                  units of the user, if the item has a limit
@@ -34,10 +34,10 @@ local function terms_of(text)
   return terms
 end
 
--- The places of units in an item as it was read. Further fields that were asked for stand from 5 on.
+-- The places of units in an item that was read. Further fields follow from 5 on.
 local AVAILABLE, HELD, SOLD = 2, 3, 4
 
--- Reads the item and further fields: the item, and its terms; nil: there is no such item.
+-- Reads the item and further fields. Returns the item and its terms; nil: there is no such item.
 local function read(key, ...)
   local item = call('HMGET', key, 'terms', 'available', 'held', 'sold', ...)
   if not item[1] then return nil end
@@ -45,8 +45,8 @@ local function read(key, ...)
   return item, terms_of(item[1])
 end
 
--- Why units cannot be sold, of which so many are left, to a user who has `had` (which counts only if there is a limit); nil: they can. Of several
--- reasons all scripts name the same one.
+-- Why `units` of the units `left` cannot be sold to a user who has `had` units (used only if there is a limit); nil: they can. All scripts ask here,
+-- so of several reasons they name the same one.
 local function refusal(terms, now, left, units, had)
   if terms.starts > 0 and now < terms.starts then return 'not-started' end
   if terms.ends > 0 and now >= terms.ends then return 'ended' end
@@ -60,7 +60,7 @@ local function move(item, units, from, to)
   item[to] = item[to] + units
 end
 
--- A place of units as text: as it was read, if nothing was moved. (`%d` is several times faster than how Redis prints a number of Lua.)
+-- A place of units as text, unchanged if nothing was moved. (`%d` is several times faster than Redis is at printing a Lua number.)
 local function digits(n) return type(n) == 'string' and n or format('%d', n) end
 
 -- Writes where the units are, and the fields of `new` {field, value, ...}. This is the first write of every script, and Redis refuses it when out of
@@ -69,17 +69,17 @@ local function save(key, item, new)
   call('HSET', key, 'available', digits(item[AVAILABLE]), 'held', digits(item[HELD]), 'sold', digits(item[SOLD]), unpack(new))
 end
 
--- Tells the event stream, if there is one.
+-- Appends to the event stream, if there is one.
 local function tell(events, ...)
   if events then call('XADD', events, '*', ...) end
 end
 
--- Adds to a field of the item that is no place of units.
+-- Adds to a field of the item that is not a place of units.
 local function add(key, field, n)
   if n ~= 0 then call('HINCRBY', key, field, n) end
 end
 
--- Brings units into the item; takes them out, if there are less than 0. `word` for the event stream, and the record of what was done.
+-- Brings units into the item, or takes them out if `units` is negative. Writes the record of that, and `word` to the event stream.
 local function bring(key, item, units, word, digest, record, events)
   item[AVAILABLE] = item[AVAILABLE] + units
   save(key, item, {'+' .. digest, record})

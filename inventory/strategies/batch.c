@@ -1,15 +1,15 @@
 /* Group commit: strategies `batch` and `lua`.
  *
- * Purchases gather in their items' queues, and the items in a lane: all in one, or, in a cluster, those of
- * each part in one of its own, since no call reaches two parts. At the end of each turn of the loop those of
- * a lane leave together, as one flight, if none is in flight: one script call for the items on sale, and a
- * check for each item that is sold out. A second flight may leave beside the first, if it is at least as
- * large: the store works on one while the replies and requests of the other are on their way, and small
- * calls, each of which costs a sync of the append-only file, do not keep it busy. There is no timer: a lone
- * purchase finds nothing in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
+ * Purchases gather in their items' queues, and the items in a lane. There is one lane; in a cluster each part
+ * has one, since no call reaches two parts. At the end of each turn of the loop a lane's purchases leave
+ * together, as one flight, if none is in flight: one script call for the items on sale, and a check for each
+ * item that is sold out. A second flight may leave beside the first, if it is at least as large: the store
+ * works on one while the replies and requests of the other are on their way. Each call costs a sync of the
+ * append-only file, so the store is not kept busy with small calls. There is no timer: a lone purchase finds
+ * nothing in flight and leaves at once. `lua` does not gather: each purchase leaves by itself.
  *
  * A check does not sell: it only reads the units left, the time, and the orders of the keys. It reads the
- * units first: if an order is not there afterwards, it was not there when no units were left. */
+ * units first, so an order that is not there afterwards was not there when no units were left. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +24,10 @@ enum { IN_FLIGHT_MAX = 2, ALONE_MS = 10000 };
 
 static const struct redis_script purchase_script = {purchase_lua, purchase_lua_sha1};
 
-/* What left together. */
+/* The calls that left together. */
 struct flight {
     struct lane *lane;
-    int open;      /* batches without their replies, and 1 until all is sent */
+    int open;      /* batches whose replies are still to come, and 1 until all is sent */
     int purchases; /* in it */
 };
 
@@ -35,11 +35,11 @@ struct flight {
 struct batch {
     struct batch *next; /* the next item's in the call; or in the list of spare ones */
     struct strategies *strategies;
-    struct flight *flight; /* NULL: it left by itself */
+    struct flight *flight; /* NULL: the batch left by itself */
     struct item *item;
     int64_t now_ms;              /* by the store's clock */
     int64_t available;           /* of a check: the units left; -1: there is no such item */
-    struct redis *checked;       /* of a check: whom it asks */
+    struct redis *checked;       /* of a check: the server that it asks */
     enum inventory_status check; /* of a check: the outcome */
     enum inventory_status empty; /* of a check: the answer if no units are left */
     int count;
@@ -69,7 +69,7 @@ static void batch_add(struct batch *batch, struct inventory_purchase *purchase, 
     batch->purchases[batch->count++] = purchase;
 }
 
-/* One batch of it is done, or the sending. */
+/* A batch of the flight is done, or all of it was sent. */
 static void flight_count_down(struct flight *flight) {
     if (!flight || --flight->open > 0)
         return;
@@ -103,7 +103,7 @@ static void batch_finish_all(struct batch *batch, enum inventory_status status) 
     }
 }
 
-/* The item's terms are not what this process took for granted. */
+/* The item's terms differ from those that this process took for granted. */
 static void batch_start_otherwise(struct batch *batch, const char *terms) {
     struct inventory_item item;
     bool refused = !terms || !item_terms_read(&item, terms) ||
@@ -162,9 +162,9 @@ static void batch_start_again(struct batch *batch) {
     batch_drop(batch);
 }
 
-/* A slot of a cluster moves, and of the call's items some are here, and some there (TRYAGAIN): for a while
- * each of the lane's items has calls of its own, which go to the right server. */
-static bool batch_part_company(struct batch *first, const struct redis_value *value) {
+/* A slot of a cluster moves, and the call's items are on both servers (TRYAGAIN). For a while each of the
+ * lane's items gets calls of its own, which go to the right server. */
+static bool batch_split_call(struct batch *first, const struct redis_value *value) {
     const char *error = value ? redis_value_error(value) : NULL;
     if (!error || !first->next || strncmp(error, "TRYAGAIN", 8) != 0)
         return false;
@@ -180,7 +180,7 @@ static void batch_on_sold(void *ctx, const struct redis_value *value) {
     struct batch *batch = ctx;
     enum inventory_status status = store_status(batch->strategies->shared, value);
     int64_t now_ms = 0;
-    if (batch_part_company(batch, value))
+    if (batch_split_call(batch, value))
         return;
     if (status == INVENTORY_OK && redis_value_count(value) > 0)
         now_ms = redis_value_integer(redis_value_at(value, 0), 0);
@@ -198,10 +198,10 @@ static void batch_on_sold(void *ctx, const struct redis_value *value) {
     }
 }
 
-/* Where the arguments of a call are put together. */
+/* The arguments of a call, while they are put together. */
 struct args {
     const char **argv;
-    char *texts; /* where those that are made are written */
+    char *texts; /* where the next made text is written */
     int count;
 };
 
@@ -275,8 +275,8 @@ static void batch_send_sale(struct batch *first) {
 
 /* ---- checks ---- */
 
-/* The three calls of a check stay together on one connection. If a server of a cluster does not carry them
- * out, since the slot moves, the purchases are tried as if there were units. */
+/* The three calls of a check stay together on one connection. If a server of a cluster refuses them since the
+ * slot moves, the purchases are tried as if there were units. */
 static bool batch_can_check(struct batch *batch, const struct redis_value *value) {
     bool error = value && redis_value_type(value) == REDIS_ERROR;
     if (error && !router_is_one(batch->strategies->shared->store)) {
@@ -355,7 +355,7 @@ static void batch_send_check(struct batch *batch) {
     item_command(argv, keys->item);
     redis_call(redis, batch_on_units, batch, ITEM_ARGC, argv);
     for (int i = 0; i < batch->count; i++)
-        argv[2 + i] = batch->purchases[i]->digest; /* behind HMGET and the key */
+        argv[2 + i] = batch->purchases[i]->digest; /* after HMGET and the key */
     redis_call(redis, batch_on_orders, batch, 2 + batch->count, argv);
 }
 
@@ -376,7 +376,7 @@ static struct flight *flight_new(struct lane *lane) {
     return flight;
 }
 
-/* Takes what waits for the item, as far as there is room; NULL: out of memory. */
+/* A batch of the purchases that wait for the item, as far as the flight has room; NULL: out of memory. */
 static struct batch *batch_take(struct strategies *strategies, struct item *item, struct flight *flight) {
     struct batch *batch = batch_new(strategies, item, flight);
     if (!batch)
@@ -391,8 +391,8 @@ static struct batch *batch_take(struct strategies *strategies, struct item *item
     return batch;
 }
 
-/* One flight: the items on sale in one call. An item of which more waits than there is room for goes to the
- * end of the line. False: out of memory; what waits is tried again in the next turn. */
+/* Sends one flight, with the items on sale in one call. An item with more purchases than there is room for
+ * goes to the end of the line. False: out of memory; the next turn tries again. */
 static bool batch_send_flight(struct strategies *strategies, struct lane *lane) {
     struct flight *flight = flight_new(lane);
     struct batch *sale = NULL, **last = &sale, *batch = NULL;
@@ -416,7 +416,7 @@ static bool batch_send_flight(struct strategies *strategies, struct lane *lane) 
     if (sale)
         batch_send_sale(sale);
     flight_count_down(flight);
-    return batch != NULL;
+    return batch;
 }
 
 void batch_flush(struct strategies *strategies) {

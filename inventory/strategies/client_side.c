@@ -4,14 +4,70 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/purchase.h"
+#include "fenced.lua.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
-#include "inventory/strategies/fenced.h"
+
+static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};
 
 int64_t client_expires_ms(const struct client_read *read) {
     return read->item.hold_ms ? read->now_ms + read->item.hold_ms : 0;
 }
+
+/* ---- the calls of fenced.lua ---- */
+
+static void fenced_call(struct inventory_purchase *purchase, const char *what, const char *const *more,
+                        int count, redis_reply_fn *fn) {
+    const struct sale_keys *keys = &purchase->in->keys;
+    char token[FENCING_TOKEN_SIZE];
+    fencing_token_print(token, &purchase->token);
+    const char *argv[SCRIPT_ARGV + 5 + 4 + ITEM_FIELDS] = {NULL,        NULL,      NULL,       keys->item,
+                                                           keys->holds, keys->due, keys->token};
+    int key_count = shared_add_events(purchase->purchases->shared, keys, argv + SCRIPT_ARGV, 4);
+    const char **at = argv + SCRIPT_ARGV + key_count;
+    memcpy(at, (const char *[]){what, token, purchase->digest, purchase->user}, 4 * sizeof *at);
+    memcpy(at + 4, more, sizeof *more * (size_t)count);
+    router_run(purchase->purchases->shared->store, &fenced_script, key_count,
+               SCRIPT_ARGV + key_count + 4 + count, argv, fn, purchase);
+}
+
+enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value) {
+    struct client_read *read = purchase->read;
+    enum inventory_status status = store_status(purchase->purchases->shared, value);
+    if (status != INVENTORY_OK)
+        return status;
+    size_t count = redis_value_count(value);
+    const char *word = count ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    if (!word)
+        return INVENTORY_UNKNOWN;
+    if (strcmp(word, "order") == 0 && count == 2) {
+        snprintf(read->order, sizeof read->order, "%s", redis_value_text(redis_value_at(value, 1)));
+        return INVENTORY_REPLAYED;
+    }
+    if (terms_refusal(word, &status)) {
+        read->item.available = count == 2 ? redis_value_integer(redis_value_at(value, 1), 0) : 0;
+        return status;
+    }
+    if (strcmp(word, "stale") == 0)
+        return INVENTORY_STALE;
+    bool known = (strcmp(word, "read") == 0 && count == 4) || strcmp(word, "sold") == 0;
+    return known ? INVENTORY_OK : INVENTORY_UNKNOWN;
+}
+
+void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
+    fenced_call(purchase, "read", item_fields, ITEM_FIELDS, fn);
+}
+
+void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {
+    const struct client_read *read = purchase->read;
+    char quantity[24], expires[24];
+    snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
+    snprintf(expires, sizeof expires, "%lld", (long long)expires_ms);
+    const char *const more[] = {quantity, read->record, expires};
+    fenced_call(purchase, "write", more, 3, fn);
+}
+
+/* ---- the read ---- */
 
 static enum inventory_status client_judge(const struct inventory_purchase *purchase) {
     const struct client_read *read = purchase->read;
@@ -39,7 +95,7 @@ static void client_go_on(struct inventory_purchase *purchase) {
     read->next(purchase, client_judge(purchase));
 }
 
-/* What is read, each by a call; the replies may come in any order. */
+/* The parts of a read, each with a call of its own; the replies may come in any order. */
 enum part { PART_TIME, PART_ITEM, PART_ORDER, PART_USER, PARTS };
 
 static void client_read_part(struct inventory_purchase *purchase, enum part part,
@@ -61,7 +117,7 @@ static void client_on_part(struct inventory_purchase *purchase, enum part part,
     enum inventory_status status = store_status(purchase->purchases->shared, value);
     if (value && read->redis && router_note(read->store, read->redis, value) == ROUTER_MOVED)
         read->slot_moved = true;
-    if (read->status == INVENTORY_OK) /* it is only a read, so a reply that was lost is no UNKNOWN */
+    if (read->status == INVENTORY_OK) /* it was only a read, so a lost reply does not make it UNKNOWN */
         read->status = status == INVENTORY_UNKNOWN ? INVENTORY_UNAVAILABLE : status;
     if (read->status == INVENTORY_OK)
         client_read_part(purchase, part, value);
@@ -178,6 +234,8 @@ void client_read_finish(struct inventory_purchase *purchase, enum inventory_stat
     }
 }
 
+/* ---- the write ---- */
+
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn) {
     struct client_read *read = purchase->read;
     const struct sale_keys *keys = &purchase->in->keys;
@@ -185,7 +243,7 @@ void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *f
     read->pending += events + 2 * (read->item.hold_ms > 0);
     if (events)
         client_callf(purchase, fn, "XADD %s * %s %s", keys->events, purchase->digest, read->record);
-    if (read->item.hold_ms) { /* first the item in the index of due times: so no hold is forgotten */
+    if (read->item.hold_ms) { /* the item enters the index of due times first, so that no hold is forgotten */
         long long expires_ms = client_expires_ms(read);
         client_callf(purchase, fn, "ZADD %s LT %lld %s", keys->due, expires_ms, keys->item);
         client_callf(purchase, fn, "ZADD %s %lld %s", keys->holds, expires_ms, purchase->digest);

@@ -1,5 +1,5 @@
-/* What the strategies without a script share: they read and write step by step, which is what is wrong with
- * them. */
+/* The calls that the strategies without a script share. These strategies read and write step by step, which
+ * is their flaw. */
 #ifndef INVENTORY_STRATEGIES_CLIENT_SIDE_H
 #define INVENTORY_STRATEGIES_CLIENT_SIDE_H
 
@@ -10,44 +10,55 @@
 /* What was read for a purchase; purchase->read points to it. */
 struct client_read {
     struct router *store;
-    struct redis *redis; /* a connection of it, for calls that must stay together; NULL: they need not */
+    struct redis *redis; /* a connection of `store`, for calls that must stay together; NULL: any will do */
     void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
     bool moved;                   /* the item has another strategy now */
-    bool slot_moved;              /* the connection's server does not have it any more */
-    bool fenced;                  /* its fencing token is checked, so fenced.c writes it */
-    int parts;                    /* of a read: the replies that came */
-    int pending;                  /* of a write: replies to come, and 1 until all is sent */
+    bool slot_moved;              /* the connection's server does not have the item any more */
+    bool fenced;                  /* the fencing token is checked, so fenced.lua writes */
+    int parts;                    /* replies to the read that came */
+    int pending;                  /* replies to the write still to come, and 1 until all calls are sent */
     enum inventory_status status; /* of the replies that came */
     struct delayed delayed;
     int64_t now_ms; /* by the store's clock */
     struct inventory_item item;
     int64_t had; /* units of the user */
     enum inventory_strategy begun_as;
-    char order[RECORD_SIZE];  /* the key's order, or "" */
+    char order[RECORD_SIZE];  /* the record of the key's order, or "" */
     char record[RECORD_SIZE]; /* the order to write */
 };
 
 /* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there is an order),
- * or the reason for a refusal. With `decr` OK does not mean that enough units are left: the debit tells. */
+ * or the reason for a refusal. With `decr`, OK does not mean that enough units are left: the debit tells. */
 void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
                        void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
-/* The same over one connection of another store. */
+/* The same over one connection of another router. */
 void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
                       enum inventory_strategy strategy,
                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
-/* A call as of redis_callf(), over the connection if there is one. */
+/* A call like redis_callf(), over read->redis or read->store. */
 void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the purchase with the status that `next` was told. */
+/* Ends the purchase with this status, or starts it again if the item has another strategy now. */
 void client_read_finish(struct inventory_purchase *purchase, enum inventory_status status);
-/* Queues the writes of a sale that leaves `available` units. This and the next two add the replies that `fn`
- * will get to read->pending. */
+/* Queues the writes of a sale that leaves `available` units. This call and the next add to read->pending the
+ * replies that `fn` will get. */
 void client_write(struct inventory_purchase *purchase, redis_reply_fn *fn, int64_t available);
-/* Queues the entries that follow from an order: in the event stream, and of the hold. */
+/* Queues the entries that follow from an order: the event, and the hold. */
 void client_write_entries(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Prints the order to write into read->record. */
 void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: there is none. */
 int64_t client_expires_ms(const struct client_read *read);
+
+/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen ---- */
+
+/* Sends the read. If fenced_decode() says OK, the reply is {word, what item_read() reads, the user's units,
+ * the store's time}. */
+void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
+/* Sends the write of read->record. */
+void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
+/* Reads the reply to either call: OK; REPLAYED (fills in read->order); SOLD_OUT (fills in read->available);
+ * LIMIT, STALE, UNKNOWN_ITEM; or as store_status(). */
+enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value);
 
 #endif

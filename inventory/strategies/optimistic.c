@@ -2,8 +2,8 @@
  *
  * It is right, and slow when it matters: the more buyers there are, the more of them find the item changed. A
  * watch belongs to a connection, so each purchase in flight needs a connection of its own. There are a few;
- * the other purchases wait. In a cluster each is one to every server that it needs; while the item's slot
- * moves its buyers are told that the store is unavailable. */
+ * the other purchases wait. In a cluster each of them connects to every server that it needs. While an item's
+ * slot moves, its buyers get UNAVAILABLE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ enum { CONNECTIONS = 4 };
 
 struct connection {
     struct router *store;
-    struct inventory_purchase *purchase; /* that uses it */
+    struct inventory_purchase *purchase; /* the purchase that uses it */
     struct optimistic *of;
 };
 
@@ -52,7 +52,7 @@ static void optimistic_leave(struct inventory_purchase *purchase, enum inventory
     optimistic_serve(optimistic);
 }
 
-/* A write that is refused discards the transaction: EXEC only says that. */
+/* A refused write discards the transaction; EXEC says only that, not why. */
 static void optimistic_on_queued(void *ctx, const struct redis_value *value) {
     struct inventory_purchase *purchase = ctx;
     if (value && redis_value_type(value) == REDIS_ERROR)
@@ -94,7 +94,7 @@ static void optimistic_on_read(struct inventory_purchase *purchase, enum invento
 static void optimistic_attempt(struct connection *connection) {
     struct inventory_purchase *purchase = connection->purchase;
     struct redis *redis = router_connection(connection->store, purchase->in->keys.item);
-    if (!redis || !redis_is_up(redis)) { /* it waits for the server that has the item by now */
+    if (!redis || !redis_is_up(redis)) { /* it waits for the server that has the item now */
         connection->purchase = NULL;
         STAILQ_INSERT_HEAD(&connection->of->waiting, purchase, next);
         return;

@@ -1,26 +1,25 @@
 -- Sells items to all purchases that wait for them, in one atomic step. This is the whole sale of the strategies `batch` and `lua`.
 --
 -- KEYS: for each item: item[, holds, due][, events] (see stock.lua; on Redis Cluster all items of a call are of one part).
--- ARGV: the strategy that the caller takes for granted (`batch` or `lua`); whether the event stream is written (on | off); whether each purchase
+-- ARGV: the strategy that the caller expects (`batch` or `lua`); whether the event stream is written (on | off); whether each purchase
 --   has a quantity (each), or is for one unit (ones). Then for each item: 4 n, plus 2 if it has a limit, plus 1 if it has holds (then its keys of
 --   holds are there), n digests, n users (with a limit: their fields, @USER)[, n quantities].
 -- Replies {now, reply of the first item, ...}. The reply of an item: `available` if all were sold and there are no holds, as in
 --   most of a sale; {available, expiry of the holds} if all were sold; otherwise {available, expiry, r1 .. rn}, each r 1 sold | a record: this key
---   has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended'. Or {'unknown-item'}; or {'otherwise', terms}: the caller took something
---   else for granted, and nothing is sold. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
---
+--   has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended'. Or {'unknown-item'}; or {'otherwise', terms}: the caller expected
+--   other terms, and nothing is sold. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 local sub = string.sub
 local strategy, streams, each = ARGV[1], ARGV[2] == 'on', ARGV[3] == 'each'
 local now = clock()
 local now_tail = format(' %.0f', now)
 
--- Orders of these n purchases that putback.lua noted as lost, and that are bought again. Only a sale after such a failover needs the key, so it is
--- not declared. It is read before anything is written: where it alone has moved to another server of a cluster, the call fails, and nothing is sold.
+-- Reads which orders of these n purchases putback.lua noted as lost: they are bought again. Only a sale after such a failover needs the key, so it is
+-- not declared. It is read before anything is written: if it alone has moved to another server of a cluster, the call fails, and nothing is sold.
 local function read_notes(item, key, a, n)
   return item[5] ~= '0' and call('HMGET', key .. ':shortage', unpack(ARGV, a, a + n - 1))
 end
 
--- What was noted as lost, and is bought again, is not noted any more.
+-- Removes the note of a lost order that was bought again.
 local function forget(key, notes, digest, i)
   if notes and notes[i] then
     call('HDEL', key .. ':shortage', digest)
@@ -28,9 +27,9 @@ local function forget(key, notes, digest, i)
   end
 end
 
--- Nearly all purchases are a user's first. Then the text of the user's total is at hand, and to print a number costs more than all else here.
+-- Nearly all purchases are a user's first. Then the text of the user's total is the quantity; printing a number costs more than all else here.
 
--- Sells an item to one. Most calls of a sale of many items consist of this, so it makes no table that it need not make.
+-- Sells an item to one purchase. Most calls of a sale of many items consist of this, so it makes no needless table.
 local function sell_one(a, item, terms, key, holds, due, events, place, expires, head, tail)
   local digest, user, quantity, limited = ARGV[a], ARGV[a + 1], each and ARGV[a + 2] or '1', terms.limit > 0
   local before = limited and tonumber(item[7] or 0)
@@ -45,7 +44,7 @@ local function sell_one(a, item, terms, key, holds, due, events, place, expires,
   forget(key, notes, digest, 1)
 end
 
--- Sells an item to n, one after the other.
+-- Sells an item to n purchases, one after the other.
 local function sell_many(a, n, item, terms, key, holds, due, events, place, expires, head, tail)
   local notes, limited, all_sold = read_notes(item, key, a, n), terms.limit > 0, true
   local left, w, step = item[AVAILABLE], 0, limited and 4 or 2

@@ -1,5 +1,5 @@
-/* The strategies: one file each, with its table at the end; and the state that they keep between purchases.
- * Each member belongs to the file named above it. */
+/* The strategies, each a file with its table at the end, and the state that they keep between purchases. Each
+ * member belongs to the file named above it. */
 #ifndef INVENTORY_STRATEGIES_STRATEGIES_H
 #define INVENTORY_STRATEGIES_STRATEGIES_H
 
@@ -17,8 +17,8 @@ struct strategies {
 
     /* batch.c */
     struct batch *spare_batches;
-    /* Of the call that is being sent. It has 3 arguments, an item 4 keys and 1 argument, a purchase 3; the
-     * texts are its numbers, and the fields of users. */
+    /* The arguments of the call that is being sent: 3, and for each item 4 keys and 1, and for each purchase
+     * 3. `texts` has its numbers and the fields of users. */
     const char *argv[SCRIPT_ARGV + 3 + (4 + 1 + 3) * INVENTORY_BATCH_MAX];
     char texts[(2 * DECIMAL_SIZE + INVENTORY_NAME_MAX + 2) * INVENTORY_BATCH_MAX];
 
@@ -33,16 +33,13 @@ struct strategy {
 extern const struct strategy strategy_batch, strategy_lua, strategy_decr, strategy_optimistic, strategy_naive,
     strategy_locked;
 
-/* Starts the purchase by its item's strategy; ends it with REFUSED if that one needs teaching mode. */
-void strategy_start(struct inventory_purchase *purchase);
-
-/* `batch`: sends what waits, as far as it may leave. */
+/* `batch`: sends what waits, as far as the flights allow. */
 void batch_flush(struct strategies *strategies);
 void batch_free_spares(struct strategies *strategies);
 
 /* `optimistic`: ends purchases that have waited too long for a connection. */
 void optimistic_tick(struct strategies *strategies);
-/* Ends all, and closes the connections. */
+/* Ends all its purchases, and closes the connections. */
 void optimistic_close(struct strategies *strategies);
 
 #endif

@@ -1,5 +1,5 @@
 /* The work delay of lessons: a pause between a read and the write that follows from it, as long as a payment
- * call would take (config.work_delay_ms). */
+ * call (config.work_delay_ms). */
 #ifndef INVENTORY_STRATEGIES_WORK_DELAY_H
 #define INVENTORY_STRATEGIES_WORK_DELAY_H
 
@@ -24,10 +24,11 @@ struct work_delay {
 };
 
 void work_delay_init(struct work_delay *delay, uv_loop_t *loop, const struct clock *clock, int ms);
-/* Calls `fn` when the delay is over, at once if there is none. `closing`: the inventory was closed before. */
+/* Calls `fn` when the delay is over; from within if there is no delay. `closing`: the inventory was closed
+ * before. */
 void work_delay_begin(struct work_delay *delay, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
                       void *ctx);
-/* Ends all delays, with `closing`. The timer is the caller's to close. */
+/* Ends all delays, with `closing`. The caller closes the timer. */
 void work_delay_end(struct work_delay *delay);
 
 #endif

@@ -6,8 +6,7 @@
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct pair pair;
 static struct told told, others;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "inventory/layers.h"
-#include "inventory/purchases/histories.h"
+#include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 
 enum { LONG_MS = 65000, REST_MS = 500 + 2000 };

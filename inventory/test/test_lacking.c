@@ -5,7 +5,6 @@
 #include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
-#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;

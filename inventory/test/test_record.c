@@ -5,7 +5,7 @@
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
 #include "inventory/transactions.h"
-#include "inventory/transactions/journal.h"
+#include "inventory/transactions/transactions_internal.h"
 #include "test/harness.h"
 
 /* ---- records ---- */

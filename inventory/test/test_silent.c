@@ -5,7 +5,6 @@
 
 #include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/purchases/rest.h"
 #include "inventory/test/told.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };

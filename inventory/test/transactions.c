@@ -7,7 +7,7 @@
 
 #include "inventory/layers.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/transactions/journal.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum way way;
 

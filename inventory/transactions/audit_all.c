@@ -1,24 +1,22 @@
 /* The audit of all items together.
  *
  *     list      the items, by SCAN of each server, until no slot moved meanwhile
- *     compare   the journal with the items (reconcile.c): what it says and items lack
+ *     compare the journal with the items (reconcile.c): what items lack
  *     items     one after the other: its orders and moves with the journal (what the items have and it does
  *               not know), then its own books (purchases/audit.c)
  *
  * An order of a basket, or a move of a transfer, names its transaction. The journal must have that, with the
- * nonce from which the order's digest follows. It is asked after the item. So if it does not have it, the
- * order is read again: an attempt that was aborted meanwhile is no error. */
+ * nonce from which the order's digest follows. The journal is asked after the item. So if it lacks the
+ * transaction, the order is read again: an attempt that was aborted meanwhile is no error. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 
@@ -29,8 +27,8 @@ struct audit_all {
     struct inventory_audit_sum sum;
 
     int server, lists;
-    unsigned moves;       /* when this list was begun */
-    int64_t map_until_ms; /* the list waits for the map so long */
+    unsigned moves;       /* of slots, when this list was begun */
+    int64_t map_until_ms; /* until then the list waits for the map of slots */
     char (*items)[INVENTORY_NAME_MAX + 1];
     size_t count, room, at;
 
@@ -50,13 +48,13 @@ struct entry {
     char field[FIELD_SIZE], record[RECORD_SIZE];
 };
 
-static void begin_item(struct audit_all *in);
-static void list(struct audit_all *in);
-static void list_more(struct audit_all *in, const char *cursor);
+static void audit_all_begin_item(struct audit_all *in);
+static void audit_all_list(struct audit_all *in);
+static void audit_all_list_more(struct audit_all *in, const char *cursor);
 
 /* ---- the end ---- */
 
-static void end(struct audit_all *in, enum inventory_status status) {
+static void audit_all_end(struct audit_all *in, enum inventory_status status) {
     struct inventory_audit_sum *sum = &in->sum;
     in->transactions->audit_all = NULL;
     sum->conserved =
@@ -68,11 +66,11 @@ static void end(struct audit_all *in, enum inventory_status status) {
 
 /* ---- an item ---- */
 
-static void on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
+static void audit_all_on_audit(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
     struct audit_all *in = ctx;
     struct inventory_audit_sum *sum = &in->sum;
     if (status != INVENTORY_OK) {
-        end(in, status == INVENTORY_UNKNOWN_ITEM ? INVENTORY_UNAVAILABLE : status);
+        audit_all_end(in, status == INVENTORY_UNKNOWN_ITEM ? INVENTORY_UNAVAILABLE : status);
         return;
     }
     sum->items++;
@@ -84,53 +82,53 @@ static void on_audit(void *ctx, enum inventory_status status, const struct inven
     sum->oversold += told->oversold;
     sum->shortage += told->item.shortage;
     in->at++;
-    begin_item(in);
+    audit_all_begin_item(in);
 }
 
-static void on_page(void *ctx, const struct redis_value *page, bool again);
+static void audit_all_on_page(void *ctx, const struct redis_value *page, bool again);
 
-static void begin_item(struct audit_all *in) {
+static void audit_all_begin_item(struct audit_all *in) {
     struct transactions *transactions = in->transactions;
     struct sale_keys keys;
     if (in->at == in->count) {
-        end(in, INVENTORY_OK);
+        audit_all_end(in, INVENTORY_OK);
         return;
     }
     sale_keys_make(&keys, in->items[in->at]);
     in->scanning = true;
     in->unknown_before = in->sum.unknown;
     scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, keys.item, on_page, in);
+               &transactions->shared->tick_ms, keys.item, audit_all_on_page, in);
 }
 
-/* The page was looked up. */
-static void count_down(struct audit_all *in) {
+/* An entry was looked up. The last one ends the page. */
+static void audit_all_count_down(struct audit_all *in) {
     if (--in->pending > 0)
         return;
     if (in->failed) {
-        end(in, INVENTORY_UNAVAILABLE);
+        audit_all_end(in, INVENTORY_UNAVAILABLE);
         return;
     }
     if (scan_go_on(&in->scan))
         return;
     in->scanning = false;
-    purchases_audit_item(in->transactions->purchases, in->items[in->at], on_audit, in);
+    purchases_audit_item(in->transactions->purchases, in->items[in->at], audit_all_on_audit, in);
 }
 
 /* ---- an order, or a move ---- */
 
-/* The digest of either. */
-static const char *name_of(const struct entry *entry) {
+/* The digest of the order or move. */
+static const char *audit_all_name(const struct entry *entry) {
     return entry->field + (entry->kind == RECEIPT_MOVE);
 }
 
-static void end_entry(struct entry *entry) {
+static void audit_all_end_entry(struct entry *entry) {
     struct audit_all *in = entry->in;
     free(entry);
-    count_down(in);
+    audit_all_count_down(in);
 }
 
-static void tell(const struct entry *entry) {
+static void audit_all_tell(const struct entry *entry) {
     struct audit_all *in = entry->in;
     const struct inventory_config *config = &in->transactions->shared->config;
     in->sum.unknown += entry->quantity;
@@ -139,54 +137,54 @@ static void tell(const struct entry *entry) {
                         &(struct inventory_loss){.kind = entry->kind == RECEIPT_ORDER ? INVENTORY_LOST_ORDER
                                                                                       : INVENTORY_LOST_MOVE,
                                                  .item = in->items[in->at],
-                                                 .name = name_of(entry),
+                                                 .name = audit_all_name(entry),
                                                  .outcome = INVENTORY_LOSS_UNKNOWN_TRANSACTION});
 }
 
-static void on_entry_again(void *ctx, const struct redis_value *value) {
+static void audit_all_on_entry_again(void *ctx, const struct redis_value *value) {
     struct entry *entry = ctx;
     bool good = store_status(entry->in->transactions->shared, value) == INVENTORY_OK;
     const char *record = good ? redis_value_text(value) : NULL;
     entry->in->failed |= !good;
     if (record && strcmp(record, entry->record) == 0)
-        tell(entry);
-    end_entry(entry);
+        audit_all_tell(entry);
+    audit_all_end_entry(entry);
 }
 
-/* What stands in the item is confirmed: an order that is sold, units that have arrived. */
-static bool is_final(const struct entry *entry) {
+/* Whether the entry is final in the item: an order is sold, or units have arrived. */
+static bool audit_all_is_final(const struct entry *entry) {
     return entry->record[0] == 'c' || strncmp(entry->record, "receive", 7) == 0;
 }
 
-/* Whether the journal, as it was read, accounts for it. */
-static bool is_known(const struct entry *entry, const char *item) {
+/* Whether the journal, as it was read, accounts for the entry. */
+static bool audit_all_is_known(const struct entry *entry, const char *item) {
     const struct inventory_transaction *transaction = &entry->transaction;
     struct inventory_order order;
-    bool same = strcmp(transaction->nonce, name_of(entry)) == 0;
+    bool same = strcmp(transaction->nonce, audit_all_name(entry)) == 0;
     if (entry->kind == RECEIPT_ORDER)
-        same = record_read(&order, item, name_of(entry), entry->record) &&
+        same = record_read(&order, item, audit_all_name(entry), entry->record) &&
                inventory_transaction_has_order(transaction, &order);
-    return same && (!is_final(entry) || phases[transaction->phase].is == INVENTORY_STATE_CONFIRMED);
+    return same && (!audit_all_is_final(entry) || phases[transaction->phase].is == INVENTORY_STATE_CONFIRMED);
 }
 
-static void on_journal(void *ctx, const struct redis_value *value) {
+static void audit_all_on_journal(void *ctx, const struct redis_value *value) {
     struct entry *entry = ctx;
     struct audit_all *in = entry->in;
     struct sale_keys keys;
     bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
     in->failed |= !good;
     if (!good || (redis_value_text(value) && journal_read(&entry->transaction, redis_value_text(value)) &&
-                  is_known(entry, in->items[in->at]))) {
-        end_entry(entry);
+                  audit_all_is_known(entry, in->items[in->at]))) {
+        audit_all_end_entry(entry);
         return;
     }
     sale_keys_make(&keys, in->items[in->at]);
-    router_call(in->transactions->shared->store, on_entry_again, entry, 3,
+    router_call(in->transactions->shared->store, audit_all_on_entry_again, entry, 3,
                 (const char *[]){"HGET", keys.item, entry->field});
 }
 
 /* WORD QUANTITY TRANSFER, see line.lua; a restock is only numbers. */
-static bool read_move(struct entry *entry) {
+static bool audit_all_read_move(struct entry *entry) {
     const char *quantity = strchr(entry->record, ' ');
     char *id = NULL;
     entry->quantity = quantity ? strtoll(quantity, &id, 10) : 0;
@@ -197,9 +195,9 @@ static bool read_move(struct entry *entry) {
     return true;
 }
 
-static bool read_order(struct entry *entry, const char *item) {
+static bool audit_all_read_order(struct entry *entry, const char *item) {
     struct inventory_order order;
-    if (!record_read(&order, item, name_of(entry), entry->record) || !order.basket[0] ||
+    if (!record_read(&order, item, audit_all_name(entry), entry->record) || !order.basket[0] ||
         (order.state != INVENTORY_STATE_HELD && order.state != INVENTORY_STATE_CONFIRMED))
         return false;
     entry->quantity = order.quantity;
@@ -208,15 +206,15 @@ static bool read_order(struct entry *entry, const char *item) {
     return true;
 }
 
-static void look_up(struct audit_all *in, const char *field, const char *record) {
+static void audit_all_look_up(struct audit_all *in, const char *field, const char *record) {
     struct entry of = {.in = in, .kind = field && *field == *MOVE_FIELD ? RECEIPT_MOVE : RECEIPT_ORDER};
     if (!field || !record || !inventory_digest_valid(field + (of.kind == RECEIPT_MOVE)) ||
         strlen(record) >= sizeof of.record)
         return;
     stpcpy(of.field, field);
     stpcpy(of.record, record);
-    if (of.kind == RECEIPT_ORDER ? !read_order(&of, in->items[in->at]) : !read_move(&of))
-        return; /* it is of no transaction, or holds no units */
+    if (of.kind == RECEIPT_ORDER ? !audit_all_read_order(&of, in->items[in->at]) : !audit_all_read_move(&of))
+        return; /* the entry is of no transaction, or holds no units */
     struct entry *entry = malloc(sizeof *entry);
     if (!entry) {
         in->failed = true;
@@ -224,36 +222,38 @@ static void look_up(struct audit_all *in, const char *field, const char *record)
     }
     *entry = of;
     in->pending++;
-    journal_ask(in->transactions, &entry->transaction, on_journal, entry);
+    journal_ask(in->transactions, &entry->transaction, audit_all_on_journal, entry);
 }
 
-static void on_page(void *ctx, const struct redis_value *page, bool again) {
+static void audit_all_on_page(void *ctx, const struct redis_value *page, bool again) {
     struct audit_all *in = ctx;
     in->failed |= !page;
     in->pending = 1;
     if (again)
         in->sum.unknown = in->unknown_before;
     for (size_t i = 0; page && !again && i + 1 < redis_value_count(page); i += 2)
-        look_up(in, redis_value_text(redis_value_at(page, i)), redis_value_text(redis_value_at(page, i + 1)));
-    count_down(in);
+        audit_all_look_up(in, redis_value_text(redis_value_at(page, i)),
+                          redis_value_text(redis_value_at(page, i + 1)));
+    audit_all_count_down(in);
 }
 
 /* ---- the journal ---- */
 
-static void on_compared(void *ctx, enum inventory_status status, const struct inventory_reconciled *told) {
+static void audit_all_on_compared(void *ctx, enum inventory_status status,
+                                  const struct inventory_reconciled *told) {
     struct audit_all *in = ctx;
     if (status != INVENTORY_OK) {
-        end(in, status);
+        audit_all_end(in, status);
         return;
     }
     in->sum.journal = *told;
-    begin_item(in);
+    audit_all_begin_item(in);
 }
 
 /* ---- which items there are ---- */
 
 /* False: out of memory. */
-static bool note_item(struct audit_all *in, const char *key) {
+static bool audit_all_note_item(struct audit_all *in, const char *key) {
     const char *item = item_of_key(key);
     if (!item)
         return true;
@@ -269,15 +269,15 @@ static bool note_item(struct audit_all *in, const char *key) {
     return true;
 }
 
-static int compare_names(const void *a, const void *b) {
+static int audit_all_compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* A slot that moved while the servers were scanned was met at both, or at neither. */
-static void remove_doubles(struct audit_all *in) {
+/* A slot that moved while the servers were scanned was met at both servers, or at neither. */
+static void audit_all_remove_doubles(struct audit_all *in) {
     size_t kept = 0;
     if (in->count > 0)
-        qsort(in->items, in->count, sizeof in->items[0], compare_names);
+        qsort(in->items, in->count, sizeof in->items[0], audit_all_compare_names);
     for (size_t i = 0; i < in->count; i++) {
         if (kept == 0 || strcmp(in->items[i], in->items[kept - 1]) != 0)
             memmove(in->items[kept++], in->items[i], sizeof in->items[0]);
@@ -285,67 +285,67 @@ static void remove_doubles(struct audit_all *in) {
     in->count = kept;
 }
 
-/* The map was read, or cannot be. If a slot has moved since the list was begun, the servers are scanned
- * again. */
-static void check_list(struct audit_all *in) {
+/* The map of slots was read, or cannot be read. If a slot has moved since the list was begun, the servers are
+ * scanned again. */
+static void audit_all_check_list(struct audit_all *in) {
     const struct router *store = in->transactions->shared->store;
     bool known = router_has_map(store);
     if (!known && shared_now_ms(in->transactions->shared) < in->map_until_ms)
         return;
     in->awaits_map = false;
     if (known && router_moves(store) == in->moves) {
-        remove_doubles(in);
+        audit_all_remove_doubles(in);
         in->to_compare = true;
     } else if (known && in->lists++ < LISTS_MOST) {
-        list(in);
+        audit_all_list(in);
     } else {
-        end(in, INVENTORY_UNAVAILABLE);
+        audit_all_end(in, INVENTORY_UNAVAILABLE);
     }
 }
 
-/* Who sells hears of moves, and of servers that were added. This inventory may sell nothing: so the map is
- * read before the scans and after them. A server that hangs may be asked first. */
-static void read_map(struct audit_all *in) {
+/* An inventory that sells hears of moved slots and added servers. This one may sell nothing, so it reads the
+ * map before the scans and after them. It may ask a server that hangs first. */
+static void audit_all_read_map(struct audit_all *in) {
     struct transactions *transactions = in->transactions;
     in->awaits_map = true;
     in->map_until_ms =
         shared_now_ms(transactions->shared) + transactions->shared->config.call_timeout_ms + MAP_MS;
     router_want_map(transactions->shared->store);
-    check_list(in);
+    audit_all_check_list(in);
 }
 
-static void on_keys(void *ctx, const struct redis_value *value) {
+static void audit_all_on_keys(void *ctx, const struct redis_value *value) {
     struct audit_all *in = ctx;
     bool good =
         store_status(in->transactions->shared, value) == INVENTORY_OK && redis_value_count(value) == 2;
     const struct redis_value *keys = good ? redis_value_at(value, 1) : NULL;
     for (size_t i = 0; good && i < redis_value_count(keys); i++)
-        good = note_item(in, redis_value_text(redis_value_at(keys, i)));
+        good = audit_all_note_item(in, redis_value_text(redis_value_at(keys, i)));
     const char *cursor = good ? redis_value_text(redis_value_at(value, 0)) : NULL;
     if (!cursor) {
-        end(in, INVENTORY_UNAVAILABLE);
+        audit_all_end(in, INVENTORY_UNAVAILABLE);
         return;
     }
     in->server += strcmp(cursor, "0") == 0;
-    list_more(in, cursor);
+    audit_all_list_more(in, cursor);
 }
 
-static void list_more(struct audit_all *in, const char *cursor) {
+static void audit_all_list_more(struct audit_all *in, const char *cursor) {
     struct router *store = in->transactions->shared->store;
     while (in->server < router_servers(store) && !router_server(store, in->server))
         in->server++;
     if (in->server < router_servers(store)) {
-        redis_callf(router_server(store, in->server), on_keys, in, "SCAN %s MATCH seckill:{*}:* COUNT %d",
-                    cursor, KEYS_PAGE);
+        redis_callf(router_server(store, in->server), audit_all_on_keys, in,
+                    "SCAN %s MATCH seckill:{*}:* COUNT %d", cursor, KEYS_PAGE);
         return;
     }
-    read_map(in);
+    audit_all_read_map(in);
 }
 
-static void list(struct audit_all *in) {
+static void audit_all_list(struct audit_all *in) {
     in->server = 0;
     in->moves = router_moves(in->transactions->shared->store);
-    list_more(in, "0");
+    audit_all_list_more(in, "0");
 }
 
 /* ---- the call ---- */
@@ -362,26 +362,25 @@ void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *
     in->fn = fn;
     in->ctx = ctx;
     transactions->audit_all = in;
-    in->moves =
-        router_moves(transactions->shared->store) - 1; /* another number: so the first list is begun */
-    read_map(in);
+    in->moves = router_moves(transactions->shared->store) - 1; /* differs, so the first list begins */
+    audit_all_read_map(in);
 }
 
-/* Another comparison may be under way: it is waited for. */
+/* Waits while another comparison is in progress. */
 void audit_all_tick(struct transactions *transactions) {
     struct audit_all *in = transactions->audit_all;
     if (in && in->scanning) {
         scan_tick(&in->scan);
     } else if (in && in->awaits_map) {
-        check_list(in);
+        audit_all_check_list(in);
     } else if (in && in->to_compare && !transactions->reconciling) {
         in->to_compare = false;
-        reconcile_begin(transactions, false, on_compared, in);
+        reconcile_begin(transactions, false, audit_all_on_compared, in);
     }
 }
 
-/* What was asked for was answered when the store was closed, and has ended it. */
+/* Calls in flight were answered when the store was closed; an audit without one ends here. */
 void audit_all_close(struct transactions *transactions) {
     if (transactions->audit_all)
-        end(transactions->audit_all, INVENTORY_UNAVAILABLE);
+        audit_all_end(transactions->audit_all, INVENTORY_UNAVAILABLE);
 }

@@ -1,11 +1,11 @@
--- A basket in one step, if one Redis holds all keys. It leaves what the steps of line.lua and journal.lua would leave, and no client sees a part
--- of it: so it needs no lock, and checks no fencing token.
+-- Makes a basket in one step, if one Redis holds all keys. It leaves what the steps of line.lua and journal.lua would leave. No client sees a part of
+-- it, so it needs no lock, and checks no fencing token.
 --
 -- KEYS: journal, open (see journal.lua), then of each item: item[, events] (see stock.lua).
 -- ARGV: how many keys an item has here, transaction, nonce, now, how long after the end of its hold others may finish it, user,
 --   the lines as the journal has them, then of each line: the number of its item (from 1), quantity, digest.
--- Replies the record in the journal: what this call wrote, or what stood there, and then nothing was done. Or, for the first line that fails,
---   {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
+-- Replies the record in the journal: the one that this call wrote, or the one that stood there, and then nothing was done. Or, for the first line
+--   that fails, {'unknown-item' | 'not-started' | 'ended' | 'sold-out' | 'limit', its number (from 0), units left of its item}.
 --
 -- All writes come after everything that can refuse.
 local journal, open = KEYS[1], KEYS[2]
@@ -16,7 +16,7 @@ if standing then return standing end
 
 local items, hold_ms = {}, 0
 
--- What the basket takes of an item; its stock is nil if there is no such item.
+-- The basket's part of an item; its stock is nil if there is no such item.
 local function read_item(i)
   local at = 3 + (i - 1) * keys
   local stock, terms = read(KEYS[at], '@' .. user)
@@ -39,7 +39,7 @@ end
 
 -- The shortest hold of its items is that of the basket.
 local expires = hold_ms > 0 and format('%.0f', now + hold_ms) or '0'
-local head = hold_ms > 0 and 'b ' or 'c2 ' -- in steps it is held first
+local head = hold_ms > 0 and 'b ' or 'c2 ' -- version 2: in steps it would be held first
 local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')
 for _, item in ipairs(items) do
   local orders, told = item.orders, #item.orders

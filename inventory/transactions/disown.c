@@ -1,11 +1,11 @@
-/* Two attempts at one transaction: the journal of the first was lost, and its buyer came back to another
- * process, which has made it again by another nonce. What the first one wrote to the items may stand, or be
- * put back. Its maker finds that the journal has another attempt (`differs`, see putback.lua), and undoes its
- * own here. If the other attempt is not decided, it waits for that; if it is given up, its own one stands
- * again.
+/* Disowns one of two attempts at a transaction. The journal's record of the first attempt was lost in a
+ * failover, and its buyer came back to another process, which made the transaction again by another nonce.
+ * What the first attempt wrote to the items may stand, or be put back. Its maker finds that the journal has
+ * another attempt (`differs`, see putback.lua), and undoes its own here. If the other attempt is not decided
+ * yet, it waits for that; if the other one is aborted, its own stands again.
  *
- * The units of a transfer are taken back where they arrived, and only then given to the sender, so that none
- * is made. If they are sold by now, both attempts stand: that is told, and not tried again. */
+ * A transfer's units are taken back where they arrived, and only then given to the sender, so that no unit is
+ * created. If they are sold by now, both attempts stand. That is reported, and not tried again. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 enum { DISOWN_AT_ONCE = 16 };
 
@@ -27,8 +25,8 @@ struct disowning {
     struct inventory_transaction transaction;
 };
 
-/* NULL: it is gone. */
-static struct receipt *receipt_of(struct disowning *disowning) {
+/* The receipt of the attempt; NULL: it is gone. */
+static struct receipt *disown_receipt(struct disowning *disowning) {
     char part[12], field[JOURNAL_FIELD_SIZE];
     snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
     journal_field(field, &disowning->transaction);
@@ -36,24 +34,24 @@ static struct receipt *receipt_of(struct disowning *disowning) {
                              field, disowning->seq);
 }
 
-static void on_disowned(struct inventory_transaction *transaction, enum inventory_status status) {
+static void disown_on_done(struct inventory_transaction *transaction, enum inventory_status status) {
     struct disowning *disowning = CONTAINER_OF(transaction, struct disowning, transaction);
     struct receipts *receipts = &disowning->transactions->purchases->putback->receipts;
-    struct receipt *receipt = receipt_of(disowning);
+    struct receipt *receipt = disown_receipt(disowning);
     if (receipt && status != INVENTORY_OK)
-        receipts_mark(receipts, receipt, true); /* again */
+        receipts_mark(receipts, receipt, true); /* the next tick tries again */
     else if (receipt)
         receipts_remove(receipts, receipt);
     free(disowning);
 }
 
-static struct disowning *disowning_of(const struct transaction_run *run) {
+static struct disowning *disown_of_run(const struct transaction_run *run) {
     return CONTAINER_OF(run->transaction, struct disowning, transaction);
 }
 
-/* Nobody was told of an attempt that was not decided. */
-static void tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
-    struct receipt *receipt = receipt_of(disowning_of(run));
+/* Reports the outcome once, unless the attempt was not decided: then nobody was told of it. */
+static void disown_tell(const struct transaction_run *run, enum inventory_loss_outcome outcome) {
+    struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (!receipt || receipt->told || phases[run->transaction->phase].is == INVENTORY_STATE_ABORTED)
         return;
     receipt->told = true;
@@ -61,39 +59,39 @@ static void tell(const struct transaction_run *run, enum inventory_loss_outcome 
                  receipt_field(receipt), outcome);
 }
 
-static void on_disowned_lines(struct transaction_run *run) {
+static void disown_on_lines(struct transaction_run *run) {
     if (run->status == INVENTORY_SOLD_OUT) {
-        tell(run, INVENTORY_LOSS_TWICE);
+        disown_tell(run, INVENTORY_LOSS_TWICE);
         transaction_finish(run, INVENTORY_OK);
     } else if (run->status == INVENTORY_OK && run->write == WRITE_DISOWN &&
                run->transaction->kind == INVENTORY_TRANSFER) {
-        lines_write(run, WRITE_ABORT, on_disowned_lines);
+        lines_write(run, WRITE_ABORT, disown_on_lines);
     } else {
         if (run->status == INVENTORY_OK)
-            tell(run, INVENTORY_LOSS_DIFFERS);
+            disown_tell(run, INVENTORY_LOSS_DIFFERS);
         transaction_finish(run, run->status);
     }
 }
 
-static void on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
+static void disown_on_back(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct transaction_run *run = ctx;
     bool back = outcome && *outcome == INVENTORY_LOSS_BACK;
     if (back)
-        tell(run, INVENTORY_LOSS_BACK);
+        disown_tell(run, INVENTORY_LOSS_BACK);
     transaction_finish(run, back ? INVENTORY_OK : INVENTORY_PENDING);
 }
 
-/* The journal has none. */
-static void put_back(struct transaction_run *run) {
-    const struct receipt *receipt = receipt_of(disowning_of(run));
+/* The journal has no attempt: puts its own one back. */
+static void disown_put_back(struct transaction_run *run) {
+    const struct receipt *receipt = disown_receipt(disown_of_run(run));
     if (receipt)
         putback_decide(run->transactions->purchases, RECEIPT_JOURNAL, receipt_place(receipt),
-                       receipt_field(receipt), receipt_record(receipt), on_back, run);
+                       receipt_field(receipt), receipt_record(receipt), disown_on_back, run);
     else
         transaction_finish(run, INVENTORY_OK);
 }
 
-static void on_journal(void *ctx, const struct redis_value *value) {
+static void disown_on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     const struct inventory_transaction *own = run->transaction;
     struct inventory_transaction found = *own;
@@ -101,29 +99,29 @@ static void on_journal(void *ctx, const struct redis_value *value) {
     if (status != INVENTORY_OK) {
         transaction_finish(run, status);
     } else if (redis_value_type(value) != REDIS_STRING) {
-        put_back(run);
+        disown_put_back(run);
     } else if (!journal_read(&found, redis_value_text(value)) || strcmp(found.nonce, own->nonce) != 0) {
-        if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* it is not decided */
+        if (phases[found.phase].is == INVENTORY_STATE_ABORTED) { /* the other attempt is not decided */
             transaction_finish(run, INVENTORY_PENDING);
             return;
         }
-        lines_write(run, WRITE_DISOWN, on_disowned_lines);
+        lines_write(run, WRITE_DISOWN, disown_on_lines);
     } else {
-        /* It is this one, perhaps with another decision. */
+        /* The journal has this attempt again, perhaps with another decision. */
         if (own->phase != PHASE_HELD && phases[found.phase].is != phases[own->phase].is)
-            tell(run, INVENTORY_LOSS_DIFFERS);
+            disown_tell(run, INVENTORY_LOSS_DIFFERS);
         transaction_finish(run, INVENTORY_OK);
     }
 }
 
-static void by_disowning(struct transaction_run *run) {
-    stpcpy(run->transaction->nonce, disowning_of(run)->nonce);
-    journal_ask(run->transactions, run->transaction, on_journal, run);
+static void disown_run(struct transaction_run *run) {
+    stpcpy(run->transaction->nonce, disown_of_run(run)->nonce);
+    journal_ask(run->transactions, run->transaction, disown_on_journal, run);
 }
 
-static void disown(struct transactions *transactions, struct receipt *receipt) {
+static void disown_begin(struct transactions *transactions, struct receipt *receipt) {
     struct disowning *disowning = malloc(sizeof *disowning);
-    const char *record = strchr(receipt_record(receipt), ' '); /* behind the time; see putback_keep() */
+    const char *record = strchr(receipt_record(receipt), ' '); /* follows the time; see putback_keep() */
     if (!disowning || !journal_read_entry(&disowning->transaction, receipt_field(receipt), record + 1)) {
         free(disowning);
         return;
@@ -131,9 +129,9 @@ static void disown(struct transactions *transactions, struct receipt *receipt) {
     disowning->transactions = transactions;
     disowning->seq = receipt->seq;
     stpcpy(disowning->nonce, disowning->transaction.nonce);
-    disowning->transaction.done = on_disowned;
+    disowning->transaction.done = disown_on_done;
     receipt->busy = true;
-    transaction_begin(transactions, &disowning->transaction, by_disowning, INVENTORY_READ);
+    transaction_begin(transactions, &disowning->transaction, disown_run, INVENTORY_READ);
 }
 
 void disown_tick(struct transactions *transactions) {
@@ -141,9 +139,9 @@ void disown_tick(struct transactions *transactions) {
     struct receipt *receipt = TAILQ_FIRST(&receipts->list), *next;
     for (int n = 0; receipt && receipts->todo > 0 && n < DISOWN_AT_ONCE; receipt = next) {
         next = TAILQ_NEXT(receipt, next);
-        if (!receipt->todo || receipt->busy || receipt->kind != RECEIPT_JOURNAL)
+        if (!receipt->todo || receipt->busy)
             continue;
-        disown(transactions, receipt);
+        disown_begin(transactions, receipt);
         n++;
     }
 }

@@ -1,22 +1,19 @@
-/* Calls of epoch.lua; and before there is a grant of an epoch, each part of the journal is told of it, so
- * that who has an older grant decides nothing any more.
+/* The lock epoch in the store: the calls of epoch.lua. Before there is a grant of a new epoch, each part of
+ * the journal is told of the epoch, so that holders of older grants decide nothing any more.
  *
- * A part can forget that in a failover, so every tenth heartbeat tells one again, in turn. A part of a
- * cluster whose server is gone decides nothing meanwhile, and the others do not wait for it: it is told with
- * the first heartbeat after it is back. Until then what protects the stock from an older grant are the items'
- * tokens.
- */
+ * A part can forget that in a failover, so every tenth heartbeat tells one part again, in turn. A part of a
+ * cluster whose server is gone decides nothing meanwhile, and the other parts do not wait for it. The first
+ * heartbeat after its return tells it. Until then the items' tokens protect the stock from older grants. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
 
 #include "epoch.lua.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
-/* Heartbeats for each telling again. */
+/* Heartbeats for each part that is told again. */
 enum { AGAIN_EACH = 10 };
 
 #define KEYS "seckill:{baskets}:lock", "seckill:{baskets}:instances"
@@ -36,7 +33,7 @@ struct telling {
     uint64_t epoch;
 };
 
-static void on_told(void *ctx, const struct redis_value *value) {
+static void epoch_on_told(void *ctx, const struct redis_value *value) {
     struct telling telling = *(struct telling *)ctx;
     struct journal_part *part = telling.part;
     free(ctx);
@@ -45,39 +42,39 @@ static void on_told(void *ctx, const struct redis_value *value) {
     part->epoch = part->lost ? 0 : telling.epoch;
 }
 
-static void tell(struct transactions *transactions, unsigned number, uint64_t epoch) {
+static void epoch_tell(struct transactions *transactions, unsigned number, uint64_t epoch) {
     struct journal_part *part = &transactions->journal_parts[number];
     struct telling *telling = part->asked ? NULL : malloc(sizeof *telling);
     if (!telling)
         return;
     *telling = (struct telling){transactions, part, epoch};
     part->asked = true;
-    journal_raise_epoch(transactions, number, epoch, on_told, telling);
+    journal_raise_epoch(transactions, number, epoch, epoch_on_told, telling);
 }
 
-/* Whether its server was asked in vain, and is still gone. */
-static bool is_gone(const struct transactions *transactions, unsigned number) {
+/* Whether the part's server was asked in vain, and is still gone. */
+static bool epoch_is_gone(const struct transactions *transactions, unsigned number) {
     struct journal_keys keys;
     journal_keys_make(&keys, number);
     return transactions->journal_parts[number].lost && !router_is_up(transactions->shared->store, keys.epoch);
 }
 
-/* Whether the whole journal knows of the epoch, as far as it can be reached; begins to tell it if not. */
-static bool is_in_journal(struct transactions *transactions, uint64_t epoch) {
+/* Whether all parts of the journal that can be reached know the epoch. Begins to tell those that do not. */
+static bool epoch_is_in_journal(struct transactions *transactions, uint64_t epoch) {
     bool known = true;
     unsigned turn = transactions->journal_turn++ % (KEY_PARTS * AGAIN_EACH);
     for (unsigned number = 0; number < KEY_PARTS; number++) {
         bool told = transactions->journal_parts[number].epoch == epoch;
-        known &= told || is_gone(transactions, number);
+        known &= told || epoch_is_gone(transactions, number);
         if (!told || number * AGAIN_EACH == turn)
-            tell(transactions, number, epoch);
+            epoch_tell(transactions, number, epoch);
     }
     return known;
 }
 
 /* ---- the calls ---- */
 
-static bool read_epoch(struct inventory_lock_epoch *epoch, const struct redis_value *value) {
+static bool epoch_read(struct inventory_lock_epoch *epoch, const struct redis_value *value) {
     if (redis_value_count(value) != 6)
         return false;
     *epoch =
@@ -90,21 +87,21 @@ static bool read_epoch(struct inventory_lock_epoch *epoch, const struct redis_va
     return epoch->lock && epoch->laggard;
 }
 
-static void on_reply(void *ctx, const struct redis_value *value) {
+static void epoch_on_reply(void *ctx, const struct redis_value *value) {
     struct call call = *(struct call *)ctx;
     free(ctx);
     struct inventory_lock_epoch epoch;
     enum inventory_status status = store_status(call.transactions->shared, value);
-    if (status == INVENTORY_OK && !read_epoch(&epoch, value))
+    if (status == INVENTORY_OK && !epoch_read(&epoch, value))
         status = INVENTORY_UNAVAILABLE;
     if (status == INVENTORY_OK && epoch.behind == 0 && call.own == epoch.epoch)
-        epoch.in_force = is_in_journal(call.transactions, call.own);
+        epoch.in_force = epoch_is_in_journal(call.transactions, call.own);
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
-/* NULL when out of memory; the caller was told. */
-static struct call *call_new(struct transactions *transactions, uint64_t own, inventory_lock_epoch_fn *fn,
-                             void *ctx) {
+/* NULL when out of memory: then `fn` was called. */
+static struct call *epoch_call_new(struct transactions *transactions, uint64_t own,
+                                   inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = malloc(sizeof *call);
     if (call)
         *call = (struct call){transactions, own, fn, ctx};
@@ -115,7 +112,7 @@ static struct call *call_new(struct transactions *transactions, uint64_t own, in
 
 void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
                      inventory_lock_epoch_fn *fn, void *ctx) {
-    struct call *call = call_new(transactions, heartbeat->epoch, fn, ctx);
+    struct call *call = epoch_call_new(transactions, heartbeat->epoch, fn, ctx);
     char epoch[24], quiet[24], fresh[24], rewrite[24];
     snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
     snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
@@ -125,24 +122,24 @@ void epoch_heartbeat(struct transactions *transactions, const struct inventory_h
         NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
         quiet, fresh, rewrite};
     if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
-                   call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
+                   epoch_on_reply, call);
 }
 
 void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
                   void *ctx) {
-    struct call *call = call_new(transactions, 0, fn, ctx);
+    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
     const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
     if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
-                   call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
+                   epoch_on_reply, call);
 }
 
 void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
                  void *ctx) {
-    struct call *call = call_new(transactions, 0, fn, ctx);
+    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
     const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
     if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv, on_reply,
-                   call);
+        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
+                   epoch_on_reply, call);
 }

@@ -2,19 +2,19 @@
 --
 -- KEYS: the record (hash: epoch, lock), the instances (hash: id -> "EPOCH SEEN QUIET").
 -- ARGV: what, then
---   heartbeat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grants older than `epoch`, and goes by `lock`. Epoch 0: it
---     starts, has no grants at all, and wants `lock`. It gets that lock if there is no record, or if no other instance was seen within `fresh`.
+--   heartbeat: id, epoch, lock, quiet, fresh, rewrite. The instance lives, has no grants older than `epoch`, and uses `lock`. Epoch 0: it starts,
+--     has no grants at all, and wants `lock`. It gets that lock if there is no record, or if no other instance was seen within `fresh`.
 --   switch: lock. A new epoch, also for the same lock: a lock server that has lost its data begins anew with its fences.
 --   leave: id. The instance has no grants any more.
--- Replies {epoch, lock, live, behind, id, now}: how many instances live, with the caller; how many others may have grants older than the
--- epoch, and the id of one of them ('' if there is none).
+-- Replies {epoch, lock, live, behind, id, now}: how many instances live, the caller included; how many others may have grants older than the epoch;
+-- the id of one of these ('' if there is none).
 --
--- An instance that is silent for longer than its `quiet` has no grants: they have run out. Until then it is behind. Times (ms) are of this
--- server's clock and are only compared with each other: what counts is how long an instance was silent. If the clock is put forward by more
+-- An instance that is silent for longer than its `quiet` has no grants any more, since they have run out. Until then it is behind. Times (ms) are by
+-- this server's clock and are only compared with each other, to tell how long an instance was silent. If the clock is put forward by more
 -- than `quiet`, all instances seem gone until their next heartbeat; the fencing tokens protect the stock even then.
 --
--- A store may forget its last moments, and the record with them. So an instance that goes by a newer epoch restores it, and two locks of one
--- epoch make a new epoch. A heartbeat that follows a written one within `rewrite` is not written.
+-- A failover may lose the store's last moments, and the record with them. So an instance with a newer epoch restores the record, and two locks with
+-- one epoch make a new epoch. A heartbeat that follows a written one within `rewrite` is not written.
 local record, instances = KEYS[1], KEYS[2]
 local what, id = ARGV[1], ARGV[2]
 if what == 'leave' then redis.call('HDEL', instances, id) end

@@ -1,15 +1,33 @@
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions.h"
+/* The journal of transactions: what was decided. Its parts are spread over a few slots of the store by a
+ * transaction's id, so that no server of a cluster has all of it.
+ *
+ * A transaction goes on by one move of its record at a time (journal.lua). A move compares phase and nonce,
+ * so of two processes that decide about a transaction one is first. A record is PHASE NONCE CREATED_MS
+ * EXPIRES_MS USER ITEM:QUANTITY,...
+ */
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/shared.h"
 #include "journal.lua.h"
+
+const struct phase_row phases[PHASES] = {
+    [PHASE_NONE] = {"none", true, WRITE_NOTHING, PHASE_NONE, INVENTORY_STATE_ABORTED},
+    [PHASE_INTENT] = {"intent", false, WRITE_NOTHING, PHASE_ABORTING, INVENTORY_STATE_ABORTED},
+    /* putback.lua and the failpoints use this word, too. */
+    [PHASE_ABORTING] = {"undoing", false, WRITE_ABORT, PHASE_NONE, INVENTORY_STATE_ABORTED},
+    [PHASE_HELD] = {"held", true, WRITE_NOTHING, PHASE_EXPIRING, INVENTORY_STATE_HELD},
+    [PHASE_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [PHASE_CANCELLING] = {"cancelling", false, WRITE_CANCEL, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [PHASE_EXPIRING] = {"expiring", false, WRITE_EXPIRE, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
+    [PHASE_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
+    [PHASE_CANCELLED] = {"cancelled", true, WRITE_NOTHING, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
+    [PHASE_EXPIRED] = {"expired", true, WRITE_NOTHING, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
+};
 
 static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};
 
@@ -42,7 +60,7 @@ bool journal_is_same(const struct inventory_transaction *a, const struct invento
     return same;
 }
 
-static bool read_phase(const char *name, int *phase) {
+static bool journal_read_phase(const char *name, int *phase) {
     for (int i = PHASE_INTENT; i < PHASES; i++) {
         if (strcmp(phases[i].name, name) == 0) {
             *phase = i;
@@ -53,7 +71,7 @@ static bool read_phase(const char *name, int *phase) {
 }
 
 /* ITEM:QUANTITY,… */
-static bool read_lines(struct inventory_transaction *transaction, char *text) {
+static bool journal_read_lines(struct inventory_transaction *transaction, char *text) {
     char *rest = NULL;
     transaction->count = 0;
     for (char *line = strtok_r(text, ",", &rest); line; line = strtok_r(NULL, ",", &rest)) {
@@ -72,7 +90,7 @@ static bool read_lines(struct inventory_transaction *transaction, char *text) {
     return transaction->count > 0;
 }
 
-static bool read_ms(const char *text, int64_t *ms) {
+static bool journal_read_ms(const char *text, int64_t *ms) {
     char *end;
     if (!text)
         return false;
@@ -91,9 +109,9 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
                *created = strtok_r(NULL, " ", &rest), *expires = strtok_r(NULL, " ", &rest),
                *user = strtok_r(NULL, " ", &rest);
     bool basket = read.kind == INVENTORY_BASKET;
-    if (!phase || !read_phase(phase, &read.phase) || !nonce || !inventory_digest_valid(nonce) ||
-        !read_ms(created, &read.created_ms) || !read_ms(expires, &read.expires_ms) || !user ||
-        (basket && !inventory_name_valid(user, strlen(user))) || !read_lines(&read, rest) ||
+    if (!phase || !journal_read_phase(phase, &read.phase) || !nonce || !inventory_digest_valid(nonce) ||
+        !journal_read_ms(created, &read.created_ms) || !journal_read_ms(expires, &read.expires_ms) || !user ||
+        (basket && !inventory_name_valid(user, strlen(user))) || !journal_read_lines(&read, rest) ||
         (!basket && read.count != 2))
         return false;
     snprintf(read.nonce, sizeof read.nonce, "%s", nonce);
@@ -181,7 +199,7 @@ void journal_raise_epoch(struct transactions *transactions, unsigned part, uint6
 
 /* ---- find ---- */
 
-static void on_found(void *ctx, const struct redis_value *value) {
+static void journal_on_found(void *ctx, const struct redis_value *value) {
     struct inventory_transaction *transaction = ctx;
     enum inventory_status status = store_status(transaction->transactions->shared, value);
     if (status == INVENTORY_OK && redis_value_type(value) != REDIS_STRING) {
@@ -199,12 +217,12 @@ static void on_found(void *ctx, const struct redis_value *value) {
 
 void journal_find(struct transactions *transactions, struct inventory_transaction *transaction) {
     transaction->transactions = transactions;
-    journal_ask(transactions, transaction, on_found, transaction);
+    journal_ask(transactions, transaction, journal_on_found, transaction);
 }
 
 /* ---- transactions that were left unfinished ---- */
 
-/* Goes from part to part, until it has enough. Most parts have nothing that is due, which one command tells.
+/* A claim goes from part to part until it has enough. Most parts have nothing due, which one command tells.
  */
 struct claim {
     struct transactions *transactions;
@@ -213,15 +231,15 @@ struct claim {
     int64_t claim_ms, sent_ms;
     struct journal_keys part;
     int asked;    /* parts */
-    bool replied; /* one has */
+    bool replied; /* a part has */
     size_t most, count;
     struct inventory_transaction claimed[];
 };
 
 static void claim_next(struct claim *claim);
 
-/* A part that cannot be reached is left for the next time. */
-static void on_claimed(void *ctx, const struct redis_value *value) {
+/* A part that cannot be reached is left to the next claim. */
+static void claim_on_claimed(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
     bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
     size_t found = good ? redis_value_count(value) / 2 : 0;
@@ -245,10 +263,10 @@ static void claim_part(struct claim *claim) {
         NULL, NULL,  NULL, claim->part.journal, claim->part.open, claim->part.epoch, "claim",
         now,  until, most};
     router_run(claim->transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv,
-               on_claimed, claim);
+               claim_on_claimed, claim);
 }
 
-static void on_due(void *ctx, const struct redis_value *value) {
+static void claim_on_due(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
     bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
     expiry_note_call(claim->transactions->purchases, claim->sent_ms);
@@ -259,7 +277,7 @@ static void on_due(void *ctx, const struct redis_value *value) {
         claim_next(claim);
 }
 
-/* After a stall no more are claimed: confirms that arrived in time go first. */
+/* After a stall nothing more is claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
     struct transactions *transactions = claim->transactions;
     if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||
@@ -272,7 +290,7 @@ static void claim_next(struct claim *claim) {
     claim->asked++;
     journal_keys_make(&claim->part, transactions->claim_part++ % KEY_PARTS);
     claim->sent_ms = clock_mono_ms(transactions->shared->config.clock);
-    router_callf(transactions->shared->store, claim->part.open, on_due, claim,
+    router_callf(transactions->shared->store, claim->part.open, claim_on_due, claim,
                  "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
                  (long long)clock_wall_ms(transactions->shared->config.clock));
 }

@@ -1,16 +1,17 @@
--- A part of the journal of transactions. KEYS: journal (hash: transaction -> record), open (sorted set: transaction by the time from which others
--- may finish it), epoch (the newest lock epoch of which there are grants); one slot. A record is PHASE NONCE and more, see journal.h.
+-- One part of the journal of transactions. KEYS, all in one slot: journal (hash: transaction -> record), open (sorted set: transaction by the time
+-- from which others may finish it), epoch (the newest lock epoch that has grants). A record is PHASE NONCE and more, see journal.c.
 --
--- ARGV: `move`, transaction, from, to, due, epoch of the caller's locks ('': it has none). The one step by which a transaction goes on: replaces
---   the record that begins with `from` ('': there is none) by `to` ('': by none). Others may finish it from `due` on ('': there is nothing to
---   finish). Replies 1 (also if that was done before), or the record that stands there instead (false: none), or -1: a newer lock epoch is in
---   force, and a holder of the old lock decides nothing any more.
--- ARGV: `raise`, epoch, whether to make all keys exist (yes | no). There will be grants of this lock epoch, and there are no older ones. While a
---   slot of a cluster moves, a script with a missing key is not carried out (TRYAGAIN). Replies 1.
--- ARGV: `claim`, now, until, most. Up to `most` transactions that are due; others leave them alone `until` then. Replies {transaction, record, ...}.
+-- ARGV: `move`, transaction, from, to, due, epoch of the caller's locks ('': it has none). The one step by which a transaction goes on. Replaces the
+--   record if it begins with `from` ('': there must be none) by `to` ('': removes it). Others may finish the transaction from `due` on ('': there is
+--   nothing to finish). Replies 1 (also if that was done before), or the record that stands there instead (false: none), or -1: a newer lock epoch
+--   is in force, and a holder of the old lock decides nothing any more.
+-- ARGV: `raise`, epoch, whether to make all keys exist (yes | no). There will be grants of this lock epoch, and there are no older grants. While a
+--   slot of a cluster moves, a server refuses a script with a missing key (TRYAGAIN). Replies 1.
+-- ARGV: `claim`, now, until, most. Claims up to `most` due transactions; other claims leave them alone until then. Replies {transaction, record,
+--   ...}.
 local journal, open, newest = KEYS[1], KEYS[2], KEYS[3]
 
--- Whether the epoch is the newest one.
+-- Notes the epoch. Returns whether it is the newest one.
 local function raise(epoch)
   local known = tonumber(redis.call('GET', newest) or 0)
   if tonumber(epoch) > known then redis.call('SET', newest, epoch) end

@@ -6,18 +6,19 @@
 --   debit: now, user, n digests, n records. Makes the lines orders, held by their basket or sold, as their records say.
 --     Replies {'done'}, {'aborted'}: the transaction was aborted before, {'sold-out', available}, {'limit', units the user may still have},
 --     {'not-started'} or {'ended'}.
---   settle: state, user, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired,
---     u aborted. An order that is not there is written as these records say: of u, so that a late `debit` finds it; of the others it was lost in
---     a failover, and c takes its units anew; also of one that has ended, if it is noted as lost. One that was aborted, since the decision was lost,
---     has given its units back, and ends as x or e. Replies {'done'}, {'done', units} that u refunded, {'short'}: c cannot take them, and it is
---     noted that they are lost (see putback.lua), or {'otherwise', record}.
---   disown: the same with u, and ends confirmed orders too. Those that were cancelled, or expired, have no units.
---   send | refund | receive: digest, quantity, transfer. A transfer: units leave this item, come back to it, or arrive. Replies {'done'}, {'done', units}
---     that came back, {'aborted'} or {'sold-out', available}.
---   take-back: digest, quantity, transfer. Undoes receive, if that was done; after it `refund` is right at the sender. Replies {'done'} or
+--   settle: state, user, n digests, n records. Ends the orders that `debit` wrote: c confirmed, x cancelled, e expired, u aborted.
+--     An order that is missing is written as these records say. With u: so that a late `debit` finds it. With the others: a failover lost it, and c
+--     takes its units anew. c also takes the units of an order that has ended, if it is noted as lost. An order that was aborted because the
+--     decision was lost has given its units back, and ends as x or e.
+--     Replies {'done'}; {'done', units that u refunded}; {'short'}: c cannot take the units, and their loss is noted (see putback.lua); or
+--     {'otherwise', record}: another decision has ended the order.
+--   disown: as settle with u, but also ends confirmed orders. Cancelled and expired orders have no units.
+--   send | refund | receive: digest, quantity, transfer. Units of a transfer leave this item, come back to it, or arrive. Replies {'done'},
+--     {'done', units that came back}, {'aborted'} or {'sold-out', available}.
+--   take-back: digest, quantity, transfer. Undoes receive, if that was done; then `refund` is right at the sender. Replies {'done'} or
 --     {'sold-out', available}: the units are sold by now, and nothing is undone.
--- What is undone is not noted as a shortage any more (see putback.lua).
--- Or any: {'stale'} | {'unknown-item'}.
+-- Removes the shortage notes of what it undoes (see putback.lua).
+-- Every call may also reply {'stale'} or {'unknown-item'}.
 local key, newest_token, shortage, events = unpack(KEYS)
 local what, token = ARGV[1], ARGV[2]
 local is_read = what == 'read' or what == 'read-fenced'
@@ -28,14 +29,14 @@ for i = 1, n do
   digests[i], records[i] = ARGV[4 + i], ARGV[4 + n + i]
 end
 local user = is_read and ARGV[3] or is_order and ARGV[4] or ''
-local item, terms = read(key, '@' .. user, unpack(is_order and digests or {'+' .. ARGV[3]})) -- there stands what a transfer did
+local item, terms = read(key, '@' .. user, unpack(is_order and digests or {'+' .. ARGV[3]})) -- or the record of a transfer
 if not item then return {'unknown-item'} end
 local had, limit = tonumber(item[5] or 0), terms.limit
 
 local function standing(i) return item[5 + i] end
 local function letter(i) return standing(i) and string.sub(standing(i), 1, 1) end
 
--- A call that was carried out before needs no token: nothing is written.
+-- A call that was carried out before needs no token, since it writes nothing.
 local word = not is_order and not is_read and match(standing(1) or '', '^%a+')
 if is_order then
   local settled = true
@@ -89,7 +90,7 @@ act['read-fenced'] = act.read
 
 function act.debit()
   local quantity = 0
-  for i = 1, n do -- of two lines one may have been put back after a failover
+  for i = 1, n do -- one of two lines may have been put back after a failover
     if standing(i) then
       records[i] = standing(i)
     else
@@ -110,7 +111,7 @@ function act.settle()
   for i = 1, n do
     local was, quantity = letter(i), quantity_of(records[i])
     local is_noted = state == 'c' and was ~= 'b' and was ~= 'c' and call('HEXISTS', shortage, digests[i]) == 1
-    local is_lost = was and is_noted -- that it was confirmed before it was taken for expired, cancelled or not decided
+    local is_lost = was and is_noted -- the loss of its confirmation, before another process ended or aborted it
     local is_aborted = was == 'u' and (state == 'x' or state == 'e')
     ended = ended or is_aborted
     if not was then

@@ -1,11 +1,8 @@
-#include "inventory/transactions/lines.h"
-#include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/model/fencing_token.h"
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
@@ -13,13 +10,13 @@
 
 static const struct redis_script line_script = {line_lua, line_lua_sha1};
 
-/* The words of line.lua, by write. A transfer writes to one of its two items at a time: what undoes it takes
- * the units back where they arrived, and WRITE_ABORT gives them to the sender after that. */
+/* The words of line.lua, by write. A transfer writes to one of its two items at a time. WRITE_DISOWN takes
+ * the units back where they arrived; then WRITE_ABORT gives them back to the sender. */
 static const struct {
     const char *step; /* in the names of failpoints */
     const char *state;
     const char *transfer;
-    int line; /* of a transfer: the line that is written */
+    int line; /* the line that a transfer writes to */
 } writes[] = {
     [WRITE_DEBIT] = {"debit", NULL, "send", 0},       [WRITE_ABORT] = {"abort", "u", "refund", 0},
     [WRITE_CONFIRM] = {"confirm", "c", "receive", 1}, [WRITE_CANCEL] = {"cancel", "x", NULL, 0},
@@ -128,7 +125,7 @@ static int lines_line_beyond(const struct transaction_part *part, int64_t most) 
     return line;
 }
 
-/* An order has ended by another decision. The strongest one counts. */
+/* Notes the decision by which an order has ended otherwise. Of several the strongest counts. */
 static bool lines_note_decided(struct transaction_run *run, const char *record) {
     enum phase decided = *record == 'c'   ? PHASE_CONFIRMING
                          : *record == 'x' ? PHASE_CANCELLING
@@ -139,7 +136,7 @@ static bool lines_note_decided(struct transaction_run *run, const char *record) 
     return decided != PHASE_NONE;
 }
 
-/* Reads a reply of words; false: it is not an expected one. */
+/* Notes a reply that begins with a word; false: the reply is unexpected. */
 static bool lines_note_word(struct transaction_part *part, const struct redis_value *value) {
     struct transaction_run *run = part->run;
     size_t count = redis_value_count(value);
@@ -153,7 +150,7 @@ static bool lines_note_word(struct transaction_part *part, const struct redis_va
         lines_keep_part(part);
         return true;
     }
-    /* Another run with a newer fencing token aborted it before the debit. */
+    /* Aborted: another run with a newer fencing token did that before this debit. */
     if (strcmp(word, "stale") == 0 || strcmp(word, "aborted") == 0) {
         run->stale = true;
         return true;
@@ -164,7 +161,7 @@ static bool lines_note_word(struct transaction_part *part, const struct redis_va
     }
     if (strcmp(word, "otherwise") == 0 && count > 1) {
         bool decided = lines_note_decided(run, redis_value_text(redis_value_at(value, 1)));
-        run->transactions->torn |= !decided; /* it was aborted, or is lost: see reconcile.c */
+        run->transactions->torn |= !decided; /* the order was aborted, or is lost: see reconcile.c */
         return decided;
     }
     if (!terms_refusal(word, &status))
@@ -175,8 +172,8 @@ static bool lines_note_word(struct transaction_part *part, const struct redis_va
     return true;
 }
 
-/* Judges the terms as read. The line that exceeds the limit may be another than the line that exceeds the
- * units. */
+/* Judges the terms as read. The line that exceeds the limit may differ from the line that exceeds the units.
+ */
 static void lines_judge(struct transaction_part *part, const struct inventory_item *item, int64_t had) {
     struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
@@ -328,7 +325,7 @@ static void lines_write_transfer(struct transaction_part *part) {
     lines_call(part, writes[part->run->write].transfer, 3, more);
 }
 
-/* They leave together, so the store syncs its file once. */
+/* Sends a call for each part. They leave together, so the store syncs its file once. */
 static void lines_for_each_part(struct transaction_run *run, const char *step, int line,
                                 void (*fn)(struct transaction_part *part)) {
     for (int p = 0; p < run->part_count; p++) {

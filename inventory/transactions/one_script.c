@@ -1,17 +1,15 @@
-/* A basket by one script (basket.lua), if one Redis holds all keys. No other client sees it half made, so
- * there is nothing to abort or recover, and no lock to acquire.
+/* Makes a basket by one script (basket.lua), if one Redis holds all keys. No other client sees the basket
+ * half made, so there is nothing to abort or recover, and no lock to acquire.
  *
  * The script reads the journal first and writes the basket to it last. So a call whose reply was lost is sent
- * again with the same nonce: at most one of the two is carried out, and the journal tells whose it was. */
+ * again with the same nonce: at most one of the two calls is carried out, and the journal tells whose basket
+ * it is. */
 #include <stdio.h>
 #include <string.h>
 
 #include "basket.lua.h"
 #include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transactions_internal.h"
 
 static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
@@ -24,24 +22,25 @@ enum {
     ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
 };
 
-/* The store did not carry out this call, and no earlier call of this run unless its reply was lost. */
-static void refused(struct transaction_run *run, enum inventory_status status) {
+/* The store did not carry out this call. It may have carried out an earlier call of this run whose reply was
+ * lost. */
+static void one_script_refuse(struct transaction_run *run, enum inventory_status status) {
     if (run->deadline_ms == 0)
         transaction_finish(run, status);
     else
         transaction_lost(run);
 }
 
-static void on_error(struct transaction_run *run, const char *text) {
+static void one_script_on_error(struct transaction_run *run, const char *text) {
     if (strncmp(text, "CROSSSLOT", 9) == 0)
         transaction_finish(run, INVENTORY_CROSS_SLOT);
     else
-        refused(run, INVENTORY_UNAVAILABLE);
+        one_script_refuse(run, INVENTORY_UNAVAILABLE);
 }
 
 /* The reply is {word, line, available}. If the reply to an earlier call was lost, that call may still be
  * carried out. */
-static void on_refusal(struct transaction_run *run, const struct redis_value *value) {
+static void one_script_on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
     if (!word || !terms_refusal(word, &status)) {
@@ -56,8 +55,9 @@ static void on_refusal(struct transaction_run *run, const struct redis_value *va
     transaction_finish(run, run->deadline_ms == 0 ? status : INVENTORY_UNKNOWN);
 }
 
-/* The orders of a basket that was just made. One that is not settled is another run's. */
-static void keep(struct transaction_run *run, const char *record) {
+/* Keeps receipts for the orders of a basket that was just made. A basket that is not at rest is another
+ * run's. */
+static void one_script_keep(struct transaction_run *run, const char *record) {
     struct transactions *transactions = run->transactions;
     struct inventory_transaction made = *run->transaction;
     if (!journal_read(&made, record) || !phases[made.phase].at_rest)
@@ -67,7 +67,7 @@ static void keep(struct transaction_run *run, const char *record) {
         lines_keep(transactions, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
 }
 
-static void on_reply(void *ctx, const struct redis_value *value) {
+static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     enum inventory_status status = store_status(run->transactions->shared, value);
     if (status == INVENTORY_UNKNOWN) {
@@ -76,16 +76,17 @@ static void on_reply(void *ctx, const struct redis_value *value) {
     }
     failpoint_write(run->transactions->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
-        on_error(run, redis_value_text(value));
+        one_script_on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
-        keep(run, redis_value_text(value));
+        one_script_keep(run, redis_value_text(value));
         transaction_resume(run, value);
     } else {
-        on_refusal(run, value);
+        one_script_on_refusal(run, value);
     }
 }
 
-static int add_keys(struct transaction_run *run, const struct journal_keys *journal, const char **argv) {
+static int one_script_add_keys(struct transaction_run *run, const struct journal_keys *journal,
+                               const char **argv) {
     int keys = 0;
     argv[keys++] = journal->journal;
     argv[keys++] = journal->open;
@@ -96,7 +97,7 @@ static int add_keys(struct transaction_run *run, const struct journal_keys *jour
     return keys;
 }
 
-static void send_basket(struct transaction_run *run) {
+static void one_script_send(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
     char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
@@ -104,7 +105,7 @@ static void send_basket(struct transaction_run *run) {
     const char *argv[ARGV_MAX];
     struct journal_keys journal;
     journal_keys_make(&journal, key_part(transaction->id));
-    int keys = add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
+    int keys = one_script_add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
     journal_field(field, transaction);
     journal_print_lines(lines, transaction);
     snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
@@ -126,17 +127,17 @@ static void send_basket(struct transaction_run *run) {
         memcpy(argv + argc, line, sizeof line);
         argc += LINE_ARGS;
     }
-    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, on_reply, run);
+    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
 }
 
-static void at_once(struct transaction_run *run) {
+static void one_script_begin(struct transaction_run *run) {
     if (!run->mine)
         transaction_begin_attempt(run);
     failpoint_write(run->transactions->shared, "before", "basket", -1);
     run->begun = true;
-    send_basket(run);
+    one_script_send(run);
 }
 
 void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, at_once, INVENTORY_READ);
+    transaction_begin(transactions, transaction, one_script_begin, INVENTORY_READ);
 }

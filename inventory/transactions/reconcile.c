@@ -1,22 +1,19 @@
-/* The journal and the items are compared, page by page, and what the items lack is written again.
+/* Reconciles the items with the journal: compares both, page by page, and writes again what items lack.
  *
  * The journal says what each item of a transaction must have: the orders of a basket under digests that
  * follow from its nonce, the half of a transfer under the nonce itself. All of that was written before the
  * journal said so. So an item that lacks it has lost it in a failover, and nothing is compared too early. Or
- * another process has undone it: it took a decision for none that was lost, and that its maker has put back.
- */
+ * another process has undone it: the decision was lost, that process took the transaction for undecided, and
+ * then its maker put the decision back. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/container.h"
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/store/scan.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };
@@ -27,11 +24,11 @@ struct reconciling {
     inventory_reconciled_fn *fn;
     void *ctx;
     unsigned part;
-    struct scan scan;                          /* of the part */
+    struct scan scan;                          /* of the part's journal */
     int pending;                               /* transactions of this page, and 1 until all were begun */
-    bool is_read;                              /* the part, as far as it can be */
-    bool failed;                               /* something could not be asked, or */
-    bool lost;                                 /* the reply to a write was lost */
+    bool is_read;                              /* the part was read, as far as it can be */
+    bool failed;                               /* something could not be asked */
+    bool lost;                                 /* the reply to a write was lost; then `failed`, too */
     struct inventory_reconciled told, at_part; /* so far, and when the part began */
 };
 
@@ -39,12 +36,12 @@ struct reconciling {
 struct comparing {
     struct reconciling *in;
     struct inventory_transaction transaction;
-    int pending; /* lines, and 1 until all were begun */
+    int pending; /* lines whose comparison has not ended, and 1 until all were begun */
     bool torn;
-    enum inventory_step step; /* a line of a held basket has taken it; READ: none */
+    enum inventory_step step; /* a step that a line of a held basket has taken; READ: none */
 };
 
-/* One line of it, and what its item must have. */
+/* One line of the transaction, and the record that its item must have. */
 struct line_compared {
     struct comparing *of;
     const struct inventory_line *line;
@@ -52,9 +49,9 @@ struct line_compared {
     char name[INVENTORY_DIGEST_SIZE], field[FIELD_SIZE], record[RECORD_SIZE];
 };
 
-static void begin_part(struct reconciling *in, unsigned part);
+static void reconcile_begin_part(struct reconciling *in, unsigned part);
 
-static void end(struct reconciling *in) {
+static void reconcile_end(struct reconciling *in) {
     struct transactions *transactions = in->transactions;
     transactions->reconciling = NULL;
     transactions->torn |= in->mend ? in->failed : in->told.torn > 0;
@@ -66,19 +63,19 @@ static void end(struct reconciling *in) {
     free(in);
 }
 
-/* The page was compared. What could not be asked is left for the next time, and all else is mended now. Who
- * only counts wants all or nothing. */
-static void count_down(struct reconciling *in) {
+/* The page was compared. With `mend`, what could not be asked is left for the next time, and all else is
+ * mended now. A count needs all or nothing. */
+static void reconcile_count_down(struct reconciling *in) {
     if (--in->pending > 0)
         return;
     if (in->failed && !in->mend)
-        end(in);
+        reconcile_end(in);
     else if (!in->is_read && scan_go_on(&in->scan))
         return;
     else if (in->part + 1 < KEY_PARTS)
-        begin_part(in, in->part + 1);
+        reconcile_begin_part(in, in->part + 1);
     else
-        end(in);
+        reconcile_end(in);
 }
 
 /* ---- a line ---- */
@@ -89,46 +86,48 @@ struct settling {
     struct inventory_transaction transaction;
 };
 
-static void on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
+static void reconcile_on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
     struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
     settling->transactions->torn |=
         status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN || status == INVENTORY_OVERLOADED;
     free(settling);
 }
 
-/* The step stands; it was asked for in time: 1 is as early as can be. */
-static void settle(struct transactions *transactions, const struct inventory_transaction *transaction,
-                   enum inventory_step step) {
+/* Settles the basket by the step, which stands. The step was asked for in time, so arrived_ns is as early as
+ * can be. */
+static void reconcile_settle(struct transactions *transactions,
+                             const struct inventory_transaction *transaction, enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
     if (!settling) {
         transactions->torn = true;
         return;
     }
     *settling = (struct settling){.transactions = transactions, .transaction = *transaction};
-    settling->transaction.done = on_settled;
+    settling->transaction.done = reconcile_on_settled;
     settling->transaction.arrived_ns = 1;
     transaction_settle(transactions, &settling->transaction, step);
 }
 
-static void end_transaction(struct comparing *of) {
+static void reconcile_end_transaction(struct comparing *of) {
     struct reconciling *in = of->in;
     if (--of->pending > 0)
         return;
     in->told.torn += of->torn;
     if (in->mend && of->step != INVENTORY_READ)
-        settle(in->transactions, &of->transaction, of->step);
+        reconcile_settle(in->transactions, &of->transaction, of->step);
     free(of);
-    count_down(in);
+    reconcile_count_down(in);
 }
 
-static void end_line(struct line_compared *compared) {
+static void reconcile_end_line(struct line_compared *compared) {
     struct comparing *of = compared->of;
     free(compared);
-    end_transaction(of);
+    reconcile_end_transaction(of);
 }
 
-/* A shortage is told once, by who noted it; again if a reply was lost, with which it may have been noted. */
-static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
+/* A shortage is reported once, by the process that noted it. It is reported again if a reply was lost, since
+ * that call may have noted it. */
+static void reconcile_on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     enum inventory_loss_outcome became = outcome ? *outcome : INVENTORY_LOSS_NOTED;
@@ -141,11 +140,11 @@ static void on_mended(void *ctx, const enum inventory_loss_outcome *outcome) {
                      became);
     if (became <= INVENTORY_LOSS_BACK)
         in->told.mended += compared->line->quantity;
-    end_line(compared);
+    reconcile_end_line(compared);
 }
 
-/* It is ending, or is to end. */
-static bool needs_no_units(const struct comparing *of) {
+/* Whether the basket is ending, or its hold is over. */
+static bool reconcile_needs_no_units(const struct comparing *of) {
     const struct inventory_transaction *transaction = &of->transaction;
     enum phase phase = (enum phase)transaction->phase;
     int64_t now_ms = clock_wall_ms(of->in->transactions->shared->config.clock);
@@ -153,25 +152,25 @@ static bool needs_no_units(const struct comparing *of) {
            (phase == PHASE_HELD && now_ms >= transaction->expires_ms + INVENTORY_HOLD_GRACE_MS);
 }
 
-/* Whether the item has what it must have. A basket that was held when its record was read may have been
+/* Whether the item has what it must have. A basket that was held when the journal was read may have been
  * settled since. */
-static bool has(const struct line_compared *compared, const char *standing) {
+static bool reconcile_has(const struct line_compared *compared, const char *standing) {
     struct inventory_order now, must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
     if (!record_read(&must, "", "", compared->record))
         return false;
-    if (must.state == INVENTORY_STATE_HELD && needs_no_units(compared->of))
+    if (must.state == INVENTORY_STATE_HELD && reconcile_needs_no_units(compared->of))
         return true;
     return standing && record_read(&now, "", "", standing) &&
            (now.state == must.state ||
             (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
 }
 
-/* The decision was lost, and the order ended by another one, which is weaker: see transaction.c. The journal
- * has the decision again, and its steps end no order that has ended: so the order must be as the decision
+/* The decision was lost, and the order ended by another, weaker one: see transaction.c. Now the journal has
+ * the decision again. Its steps do not end an order that has ended, so the order must become as the decision
  * leaves it. */
-static void overrule(struct line_compared *compared, const char *standing) {
+static void reconcile_overrule(struct line_compared *compared, const char *standing) {
     const struct inventory_transaction *transaction = &compared->of->transaction;
     bool confirming = transaction->phase == PHASE_CONFIRMING,
          cancelling = transaction->phase == PHASE_CANCELLING;
@@ -183,9 +182,9 @@ static void overrule(struct line_compared *compared, const char *standing) {
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }
 
-/* The journal has lost the last step of a held basket, and an item has it. It stands: to confirm before to
- * cancel. */
-static void note_step(struct line_compared *compared, const char *standing) {
+/* The journal has lost the last step of a held basket, but an item has it. The step stands; a confirm goes
+ * before a cancel. */
+static void reconcile_note_step(struct line_compared *compared, const char *standing) {
     struct comparing *of = compared->of;
     struct inventory_order now;
     if (of->transaction.phase != PHASE_HELD || !standing || !record_read(&now, "", "", standing))
@@ -196,32 +195,33 @@ static void note_step(struct line_compared *compared, const char *standing) {
         of->step = INVENTORY_CANCEL;
 }
 
-static void on_line(void *ctx, const struct redis_value *value) {
+static void reconcile_on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
     in->failed |= !good;
     if (good) {
-        overrule(compared, redis_value_text(value));
-        note_step(compared, redis_value_text(value));
+        reconcile_overrule(compared, redis_value_text(value));
+        reconcile_note_step(compared, redis_value_text(value));
     }
-    if (!good || has(compared, redis_value_text(value))) {
-        end_line(compared);
+    if (!good || reconcile_has(compared, redis_value_text(value))) {
+        reconcile_end_line(compared);
         return;
     }
     compared->of->torn = true;
     in->told.lacking += compared->line->quantity;
     if (in->mend)
         putback_decide(in->transactions->purchases, compared->kind, compared->line->item, compared->name,
-                       compared->record, on_mended, compared);
+                       compared->record, reconcile_on_mended, compared);
     else
-        end_line(compared);
+        reconcile_end_line(compared);
 }
 
 /* ---- a transaction ---- */
 
-/* What the journal says was written to the items last; NOTHING: it is not decided, or undone. */
-static enum line_write written(const struct inventory_transaction *transaction) {
+/* The last write to the items, by the journal; NOTHING: the transaction is not decided, or is being undone.
+ */
+static enum line_write reconcile_written(const struct inventory_transaction *transaction) {
     switch ((enum phase)transaction->phase) {
     case PHASE_HELD:
     case PHASE_CONFIRMING:
@@ -234,7 +234,7 @@ static enum line_write written(const struct inventory_transaction *transaction) 
     }
 }
 
-static void compare_line(struct comparing *of, int i, enum line_write write) {
+static void reconcile_compare_line(struct comparing *of, int i, enum line_write write) {
     const struct inventory_transaction *transaction = &of->transaction;
     struct line_compared *compared = malloc(sizeof *compared);
     struct sale_keys keys;
@@ -255,12 +255,12 @@ static void compare_line(struct comparing *of, int i, enum line_write write) {
         lines_print_order(compared->record, transaction, i, write);
     }
     of->pending++;
-    router_call(of->in->transactions->shared->store, on_line, compared, 3,
+    router_call(of->in->transactions->shared->store, reconcile_on_line, compared, 3,
                 (const char *[]){"HGET", keys.item, compared->field});
 }
 
-static void compare(struct reconciling *in, const struct inventory_transaction *transaction) {
-    enum line_write write = written(transaction);
+static void reconcile_compare(struct reconciling *in, const struct inventory_transaction *transaction) {
+    enum line_write write = reconcile_written(transaction);
     bool has_arrived = transaction->kind == INVENTORY_BASKET || write == WRITE_CONFIRM;
     struct comparing *of = write != WRITE_NOTHING ? malloc(sizeof *of) : NULL;
     in->told.transactions++;
@@ -272,8 +272,8 @@ static void compare(struct reconciling *in, const struct inventory_transaction *
     *of = (struct comparing){.in = in, .transaction = *transaction, .pending = 1};
     in->pending++;
     for (int i = 0; i < (has_arrived ? transaction->count : 1); i++)
-        compare_line(of, i, write);
-    if (--of->pending == 0) { /* memory was short; the page is not over yet */
+        reconcile_compare_line(of, i, write);
+    if (--of->pending == 0) { /* out of memory; the page is not over yet */
         free(of);
         in->pending--;
     }
@@ -281,7 +281,7 @@ static void compare(struct reconciling *in, const struct inventory_transaction *
 
 /* ---- the journal ---- */
 
-static void on_page(void *ctx, const struct redis_value *page, bool again) {
+static void reconcile_on_page(void *ctx, const struct redis_value *page, bool again) {
     struct reconciling *in = ctx;
     in->is_read = !page;
     in->failed |= !page;
@@ -292,19 +292,19 @@ static void on_page(void *ctx, const struct redis_value *page, bool again) {
         struct inventory_transaction transaction;
         if (journal_read_entry(&transaction, redis_value_text(redis_value_at(page, i)),
                                redis_value_text(redis_value_at(page, i + 1))))
-            compare(in, &transaction);
+            reconcile_compare(in, &transaction);
     }
-    count_down(in);
+    reconcile_count_down(in);
 }
 
-static void begin_part(struct reconciling *in, unsigned part) {
+static void reconcile_begin_part(struct reconciling *in, unsigned part) {
     struct transactions *transactions = in->transactions;
     struct journal_keys keys;
     journal_keys_make(&keys, part);
     in->part = part;
     in->at_part = in->told;
     scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, keys.journal, on_page, in);
+               &transactions->shared->tick_ms, keys.journal, reconcile_on_page, in);
 }
 
 void reconcile_tick(struct transactions *transactions) {
@@ -316,7 +316,7 @@ void reconcile_close(struct transactions *transactions) {
     if (!transactions->reconciling)
         return;
     transactions->reconciling->failed = true;
-    end(transactions->reconciling);
+    reconcile_end(transactions->reconciling);
 }
 
 bool reconcile_is_due(const struct transactions *transactions) {
@@ -337,6 +337,6 @@ void reconcile_begin(struct transactions *transactions, bool mend, inventory_rec
     *in = (struct reconciling){.transactions = transactions, .mend = mend, .fn = fn, .ctx = ctx};
     transactions->reconciling = in;
     if (mend)
-        transactions->torn = false; /* what is lost from now on is for the next time */
-    begin_part(in, 0);
+        transactions->torn = false; /* what is lost from now on is left to the next comparison */
+    reconcile_begin_part(in, 0);
 }

@@ -5,19 +5,18 @@
  *     settle    go on from what the journal says
  *
  * The journal is the only memory. Whatever goes wrong (a lost reply, a dead process, another process that was
- * faster), a run begins again from what the journal says and goes on by the table in model/phases.c. Recovery
- * does the same. This is two-phase commit (J. Gray, "Notes on Data Base Operating Systems", 1978,
- * section 5.8) with a coordinator that is a record, so that any process can go on with it: no item waits for
- * a process.
+ * faster), a run begins again from what the journal says, and goes on by the table of phases in journal.c.
+ * Recovery does the same. This is two-phase commit (J. Gray, "Notes on Data Base Operating Systems", 1978,
+ * section 5.8) with a record as its coordinator. Any process can go on with a record, so no item waits for a
+ * process.
  *
  * What makes it safe: one move of the journal leaves `intent`, either to `aborting` or to the decision, so
  * two runs of one transaction cannot decide differently. Every write to an item is done once, by the
  * transaction's nonce, and a late debit finds that it was aborted.
  *
- * So a transaction is settled or finished without a lock. Only the caller that makes one holds locks, so that
- * two baskets do not abort each other. Its writes are refused if their fencing token is older than one that
- * the item has seen, so a holder that was paused past the end of its locks debits nothing. */
-#include "inventory/transactions.h"
+ * So a transaction is settled or finished without a lock. Only the caller that makes a transaction holds
+ * locks, so that two baskets do not abort each other. Its writes are refused if their fencing token is older
+ * than one that the item has seen, so a holder that was paused past the end of its locks debits nothing. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <sodium.h>
@@ -26,16 +25,14 @@
 #include <string.h>
 
 #include "inventory/store/shared.h"
-#include "inventory/transactions/journal.h"
-#include "inventory/transactions/lines.h"
 
 enum {
     OVERTAKEN_MOST = 8,
-    FINISH_MS = 1000, /* others finish later what was decided and is not written yet */
+    FINISH_MS = 1000, /* after this time others finish what was decided and is not written yet */
 };
 
-static void read_journal(struct transaction_run *run);
-static void go_on(struct transaction_run *run);
+static void transaction_read_journal(struct transaction_run *run);
+static void transaction_go_on(struct transaction_run *run);
 
 /* ---- the end ---- */
 
@@ -46,8 +43,8 @@ void transaction_finish(struct transaction_run *run, enum inventory_status statu
     transaction->done(transaction, status);
 }
 
-/* The state in which it was made. */
-static enum inventory_state born(const struct inventory_transaction *transaction) {
+/* The state in which the basket was made. */
+static enum inventory_state transaction_born(const struct inventory_transaction *transaction) {
     return transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
 
@@ -58,12 +55,12 @@ void transaction_conclude(struct transaction_run *run) {
     transaction->state = phases[transaction->phase].is;
     if (transaction->phase == PHASE_NONE) {
         if (run->mine)
-            journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent is over */
+            journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent was removed */
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
-        /* The first answer, whatever has become of it since. */
+        /* The first answer, whatever has become of the basket since. */
         transaction->now = transaction->state;
-        transaction->state = born(transaction);
+        transaction->state = transaction_born(transaction);
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else if (run->step == INVENTORY_CONFIRM && transaction->state != INVENTORY_STATE_CONFIRMED) {
         status = transaction->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
@@ -93,7 +90,7 @@ void transaction_tick(struct transactions *transactions, bool all) {
         struct transaction_run *run = list;
         list = run->next;
         if (up && now_ms < run->deadline_ms)
-            read_journal(run);
+            transaction_read_journal(run);
         else if (all || now_ms >= run->deadline_ms)
             transaction_finish(run, run->begun ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
         else
@@ -103,8 +100,8 @@ void transaction_tick(struct transactions *transactions, bool all) {
 
 /* ---- the journal ---- */
 
-/* Takes over the record if it asks for the same; otherwise the reason to end. */
-static enum inventory_status adopt(struct transaction_run *run, const char *record) {
+/* Adopts the record if it is the same request; otherwise returns the status to finish with. */
+static enum inventory_status transaction_adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
     if (!journal_read(&found, record)) {
         snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
@@ -125,23 +122,23 @@ static enum inventory_status adopt(struct transaction_run *run, const char *reco
     return INVENTORY_OK;
 }
 
-static void note_journal(struct transaction_run *run, const struct redis_value *value) {
+static void transaction_note_journal(struct transaction_run *run, const struct redis_value *value) {
     run->found = INVENTORY_OK;
     if (redis_value_type(value) == REDIS_STRING)
-        run->found = adopt(run, redis_value_text(value));
+        run->found = transaction_adopt(run, redis_value_text(value));
     else
         run->transaction->phase = PHASE_NONE;
 }
 
 void transaction_resume(struct transaction_run *run, const struct redis_value *value) {
-    note_journal(run, value);
+    transaction_note_journal(run, value);
     if (run->found == INVENTORY_OK)
-        go_on(run);
+        transaction_go_on(run);
     else
         transaction_finish(run, run->found);
 }
 
-static void on_journal_read(void *ctx, const struct redis_value *value) {
+static void transaction_on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     if (store_status(run->transactions->shared, value) == INVENTORY_OK)
         transaction_resume(run, value);
@@ -149,27 +146,29 @@ static void on_journal_read(void *ctx, const struct redis_value *value) {
         transaction_lost(run);
 }
 
-static void read_journal(struct transaction_run *run) {
-    journal_ask(run->transactions, run->transaction, on_journal_read, run);
+static void transaction_read_journal(struct transaction_run *run) {
+    journal_ask(run->transactions, run->transaction, transaction_on_journal, run);
 }
 
-static void on_told(void *ctx, const struct redis_value *value) {
+static void transaction_on_yielded(void *ctx, const struct redis_value *value) {
     store_status(ctx, value);
 }
 
-/* A newer holder of a lock, or another lock, was seen: the rest is others' to do, and they need not wait.
- * Until then units are gone, so that no refusal is the last word. */
-static void yield_to_newer(struct transaction_run *run) {
+/* A newer holder of a lock, or a newer lock, was seen. Others do the rest, and may begin at once. Until then
+ * the debited units are gone, so that no refusal is final. */
+static void transaction_yield(struct transaction_run *run) {
     struct transactions *transactions = run->transactions;
     const struct phase_row *row = &phases[run->transaction->phase];
     if (!row->at_rest)
         journal_move(transactions, run->transaction, (enum phase)run->transaction->phase,
-                     clock_wall_ms(transactions->shared->config.clock), on_told, transactions->shared);
+                     clock_wall_ms(transactions->shared->config.clock), transaction_on_yielded,
+                     transactions->shared);
     transaction_finish(run, row->is == INVENTORY_STATE_ABORTED ? INVENTORY_STALE : INVENTORY_UNKNOWN);
 }
 
-/* From when on others may finish it. After an intent: when the locks of its maker are over. */
-static int64_t due_ms(const struct transaction_run *run, enum phase to) {
+/* The time from which others may finish the transaction. After an intent: when its maker's leases are over.
+ */
+static int64_t transaction_due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
     int64_t now_ms = clock_wall_ms(run->transactions->shared->config.clock);
     if (to == PHASE_HELD)
@@ -181,7 +180,7 @@ static int64_t due_ms(const struct transaction_run *run, enum phase to) {
     return run->failure == INVENTORY_STALE ? now_ms : now_ms + FINISH_MS;
 }
 
-static void on_moved(void *ctx, const struct redis_value *value) {
+static void transaction_on_moved(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
@@ -189,13 +188,13 @@ static void on_moved(void *ctx, const struct redis_value *value) {
     }
     failpoint_write(run->transactions->shared, "after", phases[run->to].name, -1);
     if (redis_value_integer(value, 0) < 0) {
-        yield_to_newer(run);
+        transaction_yield(run);
     } else if (redis_value_type(value) == REDIS_INTEGER) {
         run->transaction->phase = (int)run->to;
-        journal_keep(run->transactions, run->transaction, run->to, due_ms(run, run->to));
-        go_on(run);
+        journal_keep(run->transactions, run->transaction, run->to, transaction_due_ms(run, run->to));
+        transaction_go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
-        /* What was undone here may be decided after all: see putback.lua. */
+        /* This run aborts what may have been decided after all: see putback.lua. */
         run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
@@ -203,31 +202,32 @@ static void on_moved(void *ctx, const struct redis_value *value) {
     }
 }
 
-static void move(struct transaction_run *run, enum phase to) {
+static void transaction_move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
     failpoint_write(run->transactions->shared, "before", phases[to].name, -1);
-    journal_move(run->transactions, run->transaction, to, due_ms(run, to), on_moved, run);
+    journal_move(run->transactions, run->transaction, to, transaction_due_ms(run, to), transaction_on_moved,
+                 run);
 }
 
 /* ---- the steps ---- */
 
 /* A reply was lost in lines.c: the run begins again from the journal. */
-static bool is_lost(struct transaction_run *run) {
+static bool transaction_is_lost(struct transaction_run *run) {
     if (run->status != INVENTORY_UNKNOWN)
         return false;
     transaction_lost(run);
     return true;
 }
 
-static void on_debited(struct transaction_run *run) {
-    if (is_lost(run))
+static void transaction_on_debited(struct transaction_run *run) {
+    if (transaction_is_lost(run))
         return;
     if (run->status != INVENTORY_OK) {
         run->failure = run->status;
-        move(run, PHASE_ABORTING);
+        transaction_move(run, PHASE_ABORTING);
     } else {
-        move(run, run->transaction->expires_ms ? PHASE_HELD : PHASE_CONFIRMING);
+        transaction_move(run, run->transaction->expires_ms ? PHASE_HELD : PHASE_CONFIRMING);
     }
 }
 
@@ -243,46 +243,46 @@ void transaction_begin_attempt(struct transaction_run *run) {
 /* After a read. True: the transaction is new and can be made; otherwise the run has gone on, or ended. The
  * journal was read after the items: if it does not have the transaction, it did not have it when the items
  * were read. */
-static bool can_make(struct transaction_run *run) {
+static bool transaction_can_make(struct transaction_run *run) {
     enum inventory_status status = run->found != INVENTORY_OK ? run->found : run->status;
     bool is_new = run->found != INVENTORY_OK || run->transaction->phase == PHASE_NONE;
     if (!is_new)
-        go_on(run);
+        transaction_go_on(run);
     else if (status != INVENTORY_OK)
         transaction_finish(run, status);
     return is_new && status == INVENTORY_OK;
 }
 
-static void on_items_read(struct transaction_run *run) {
+static void transaction_on_items(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
-    if (is_lost(run))
+    if (transaction_is_lost(run))
         return;
-    if (!can_make(run))
+    if (!transaction_can_make(run))
         return;
     transaction_begin_attempt(run);
     transaction->created_ms = run->now_ms;
     transaction->expires_ms = run->hold_ms ? run->now_ms + run->hold_ms : 0;
-    move(run, PHASE_INTENT);
+    transaction_move(run, PHASE_INTENT);
 }
 
-static void on_settled(void *ctx, const struct redis_value *value) {
+static void transaction_on_settled(void *ctx, const struct redis_value *value) {
     struct transactions *transactions = ctx;
     store_status(transactions->shared, value);
     failpoint_write(transactions->shared, "after", "settle", -1);
 }
 
-/* All is written. The reply of the journal is not waited for. If the move is lost, others finish the
- * transaction again and find nothing to do. */
-static void settle(struct transaction_run *run, enum phase to) {
+/* All is written: ends the run without waiting for the journal's reply. If the move is lost, others finish
+ * the transaction again and find nothing to do. */
+static void transaction_finish_phase(struct transaction_run *run, enum phase to) {
     struct transactions *transactions = run->transactions;
     failpoint_write(transactions->shared, "before", "settle", -1);
-    journal_move(transactions, run->transaction, to, 0, on_settled, transactions);
+    journal_move(transactions, run->transaction, to, 0, transaction_on_settled, transactions);
     run->transaction->phase = (int)to;
     transaction_conclude(run);
 }
 
-/* Its units are back: notes how long they were gone. */
-static void note_aborted(struct transaction_run *run) {
+/* The transaction's units are back: notes how long they were gone. */
+static void transaction_note_aborted(struct transaction_run *run) {
     const struct clock *clock = run->transactions->shared->config.clock;
     struct inventory_transaction *transaction = run->transaction;
     if (!run->refunded || transaction->aborted_ns != 0)
@@ -290,154 +290,153 @@ static void note_aborted(struct transaction_run *run) {
     transaction->aborted_ns = run->debit_ns ? clock_mono_ns(clock) - run->debit_ns
                                             : (clock_wall_ms(clock) - transaction->created_ms) * 1000000;
     if (transaction->aborted_ns < 1)
-        transaction->aborted_ns = 1; /* the clock of its maker was ahead */
+        transaction->aborted_ns = 1; /* its maker's clock was ahead */
 }
 
-/* A failover lost units of what was decided, and they were sold again. The decision stands, to be carried out
- * when there are units. Who asks for the basket again gets the first answer; a confirm is not answered until
- * it is carried out. */
-static void answer_lacking(struct transaction_run *run) {
+/* A failover lost decided units, and they were sold again. The decision stands, and is carried out when there
+ * are units. A retry gets the first answer; a confirm gets UNKNOWN until it is carried out. */
+static void transaction_answer_lacking(struct transaction_run *run) {
     if (run->make && !run->mine)
         transaction_conclude(run);
     else
         transaction_finish(run, INVENTORY_UNKNOWN);
 }
 
-/* Orders have ended by another decision, which the journal lost in a failover. Of two decisions one stands:
- * to confirm before to cancel, that before to expire, and any before to abort, which nobody is told of. What
- * was written for the other one, reconcile.c writes anew. */
-static void go_on_as_decided(struct transaction_run *run) {
+/* Orders have ended by another decision, which the journal lost in a failover. Of two decisions the stronger
+ * one stands: confirm, then cancel, then expire, then abort, of which nobody is told. reconcile.c corrects
+ * what was written for the other one. */
+static void transaction_go_on_as_decided(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
     run->transactions->torn = true;
     if (phase == PHASE_ABORTING || run->decided < phase)
-        move(run, run->decided);
+        transaction_move(run, run->decided);
     else
         transaction_finish(run, INVENTORY_UNKNOWN);
 }
 
-static void on_written(struct transaction_run *run) {
+static void transaction_on_written(struct transaction_run *run) {
     enum phase next = phases[run->transaction->phase].next;
-    if (is_lost(run))
+    if (transaction_is_lost(run))
         return;
     if (run->decided != PHASE_NONE) {
-        go_on_as_decided(run);
+        transaction_go_on_as_decided(run);
         return;
     }
     if (run->status == INVENTORY_OK && run->transaction->phase == PHASE_ABORTING)
-        note_aborted(run);
+        transaction_note_aborted(run);
     if (run->status == INVENTORY_STALE)
-        yield_to_newer(run);
+        transaction_yield(run);
     else if (run->lacks)
-        answer_lacking(run);
+        transaction_answer_lacking(run);
     else if (run->status != INVENTORY_OK)
         transaction_finish(run, INVENTORY_UNKNOWN); /* an item is gone */
     else if (phases[next].at_rest && next != PHASE_NONE)
-        settle(run, next);
+        transaction_finish_phase(run, next);
     else
-        move(run, next);
+        transaction_move(run, next);
 }
 
-/* Whether the hold was over when the request arrived. */
-static bool is_due(const struct transaction_run *run) {
+/* Whether the basket's hold was over when the request arrived. */
+static bool transaction_is_due(const struct transaction_run *run) {
     const struct inventory_transaction *transaction = run->transaction;
     return clock_wall_at_ms(run->transactions->shared->config.clock, transaction->arrived_ns) >=
            transaction->expires_ms;
 }
 
 /* The next phase of a held basket. */
-static void go_on_held(struct transaction_run *run) {
-    if (!run->make && is_due(run))
-        move(run, PHASE_EXPIRING);
+static void transaction_go_on_held(struct transaction_run *run) {
+    if (!run->make && transaction_is_due(run))
+        transaction_move(run, PHASE_EXPIRING);
     else if (!run->make && run->step == INVENTORY_CONFIRM)
-        move(run, PHASE_CONFIRMING);
+        transaction_move(run, PHASE_CONFIRMING);
     else if (!run->make && run->step == INVENTORY_CANCEL)
-        move(run, PHASE_CANCELLING);
+        transaction_move(run, PHASE_CANCELLING);
     else
         transaction_conclude(run);
 }
 
-static void on_journal_too(void *ctx, const struct redis_value *value) {
+static void transaction_on_journal_too(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
     if (good)
-        note_journal(run, value);
+        transaction_note_journal(run, value);
     lines_count_down(run, good);
 }
 
-static void on_journal_after(void *ctx, const struct redis_value *value) {
+static void transaction_on_journal_after(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
         return;
     }
-    note_journal(run, value);
-    on_items_read(run);
+    transaction_note_journal(run, value);
+    transaction_on_items(run);
 }
 
-static void on_items_read_first(struct transaction_run *run) {
-    if (!is_lost(run))
-        journal_ask(run->transactions, run->transaction, on_journal_after, run);
+static void transaction_on_items_first(struct transaction_run *run) {
+    if (!transaction_is_lost(run))
+        journal_ask(run->transactions, run->transaction, transaction_on_journal_after, run);
 }
 
-/* Reads the items and, behind them, the journal: on one server both at once. The debit takes only units that
- * are there then, so this read need not refuse older fencing tokens. */
-static void by_steps(struct transaction_run *run) {
+/* Makes the transaction in steps. Reads the items, and the journal after them; on one server both at once.
+ * The debit takes only units that are there then, so this read need not refuse older fencing tokens. */
+static void transaction_by_steps(struct transaction_run *run) {
     bool at_once = router_is_one(run->transactions->shared->store);
-    lines_read(run, false, at_once ? on_items_read : on_items_read_first);
+    lines_read(run, false, at_once ? transaction_on_items : transaction_on_items_first);
     if (at_once) {
         run->pending++;
-        journal_ask(run->transactions, run->transaction, on_journal_too, run);
+        journal_ask(run->transactions, run->transaction, transaction_on_journal_too, run);
     }
     lines_count_down(run, true);
 }
 
-static void on_compared(void *ctx, const struct redis_value *value) {
+static void transaction_on_compared(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
         transaction_lost(run);
         return;
     }
-    note_journal(run, value);
-    if (can_make(run))
+    transaction_note_journal(run, value);
+    if (transaction_can_make(run))
         transaction_finish(run, INVENTORY_WANTS_LOCK);
 }
 
-static void on_checked(struct transaction_run *run) {
-    if (is_lost(run))
+static void transaction_on_checked(struct transaction_run *run) {
+    if (transaction_is_lost(run))
         return;
-    journal_ask(run->transactions, run->transaction, on_compared, run);
+    journal_ask(run->transactions, run->transaction, transaction_on_compared, run);
 }
 
-static void by_checking(struct transaction_run *run) {
-    lines_check(run, on_checked);
+static void transaction_by_checking(struct transaction_run *run) {
+    lines_check(run, transaction_on_checked);
 }
 
-static void take(struct transaction_run *run) {
+static void transaction_take(struct transaction_run *run) {
     if (run->debit_ns == 0)
         run->debit_ns = clock_mono_ns(run->transactions->shared->config.clock);
-    lines_write(run, WRITE_DEBIT, on_debited);
+    lines_write(run, WRITE_DEBIT, transaction_on_debited);
 }
 
-static void go_on(struct transaction_run *run) {
+static void transaction_go_on(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
     const struct phase_row *row = &phases[phase];
     if (phase == PHASE_NONE && run->make && run->failure == INVENTORY_OK)
         run->make(run);
     else if (phase == PHASE_INTENT && run->mine)
-        take(run);
+        transaction_take(run);
     else if (phase == PHASE_HELD)
-        go_on_held(run);
+        transaction_go_on_held(run);
     else if (row->at_rest)
         transaction_conclude(run);
-    else if (run->make && run->make != by_steps && row->is == INVENTORY_STATE_ABORTED)
+    else if (run->make && run->make != transaction_by_steps && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(run, INVENTORY_PENDING);
     else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
         transaction_finish(
-            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight: its buyer does not know it yet */
+            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight, so its buyer does not know it yet */
     else if (row->write == WRITE_NOTHING)
-        move(run, row->next);
+        transaction_move(run, row->next);
     else
-        lines_write(run, row->write, on_written);
+        lines_write(run, row->write, transaction_on_written);
 }
 
 /* ---- the calls ---- */
@@ -461,15 +460,15 @@ void transaction_begin(struct transactions *transactions, struct inventory_trans
     else if (make)
         make(run);
     else
-        read_journal(run);
+        transaction_read_journal(run);
 }
 
 void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, by_steps, INVENTORY_READ);
+    transaction_begin(transactions, transaction, transaction_by_steps, INVENTORY_READ);
 }
 
 void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, by_checking, INVENTORY_READ);
+    transaction_begin(transactions, transaction, transaction_by_checking, INVENTORY_READ);
 }
 
 void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,

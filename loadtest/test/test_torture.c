@@ -289,7 +289,7 @@ static void freeze(struct proc *proc, int pause_ms) {
 
 static void cut_reply(const struct fault *fault) {
     int faults = proxy_faults(torture.proxy);
-    proxy_set(torture.proxy, PROXY_CUT, fault->bytes, harness_format("{%s}:orders", torture.plan.item));
+    proxy_set(torture.proxy, PROXY_CUT, fault->bytes, harness_format("}:%s", torture.plan.item));
     CHECK(harness_wait(has_cut, &faults, PATIENCE_MS));
     proxy_set(torture.proxy, PROXY_PASS, 0, NULL);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/test/campaign_inside.h"
 #include "service/test/shop.h"
 
 enum {
@@ -212,10 +211,6 @@ void campaign_ask_again(struct client *client) {
     caller_close(&client->caller);
 }
 
-const char *campaign_item(int i) {
-    return campaign_items[i].name;
-}
-
 static void end(void *arg) {
     campaign_stop(arg);
 }
@@ -263,18 +258,6 @@ struct campaign *campaign_start(const struct seckilld services[CAMPAIGN_SERVICES
         CHECK_INT(pthread_create(&client->thread, NULL, run, client), 0);
     }
     return campaign;
-}
-
-int campaign_answers(const struct campaign *campaign) {
-    return atomic_load(&campaign->answers);
-}
-
-int campaign_attempts(const struct campaign *campaign) {
-    return atomic_load(&campaign->attempts);
-}
-
-bool campaign_has_ended(const struct campaign *campaign) {
-    return atomic_load(&campaign->running) == 0;
 }
 
 void campaign_stop(struct campaign *campaign) {

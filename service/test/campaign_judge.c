@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/test/campaign_inside.h"
+#include "service/test/campaign.h"
 #include "service/test/shop.h"
 
 enum { SETTLE_MS = 30000 };

@@ -177,3 +177,80 @@ void crowd_check_answers(const struct crowd *crowd, const char *type) {
                  receipt->type, receipt->tries);
     }
 }
+
+/* ---- baskets and transfers ---- */
+
+void goods_put(const struct goods *goods, int port) {
+    for (int i = 0; i < goods->items; i++)
+        shop_put(port, harness_format("i%d", i), harness_format("\"stock\":%d", goods->stock));
+}
+
+struct goods_line {
+    int item, quantity;
+};
+
+static int draw_basket(const struct goods *goods, int i, struct goods_line lines[GOODS_LINES_MAX]) {
+    uint64_t random = goods->seed + (uint64_t)i * 1000003;
+    int count = goods->lines_least +
+                (int)(harness_random(&random) % (unsigned)(goods->lines_most - goods->lines_least + 1));
+    for (int k = 0; k < count; k++) {
+        lines[k].item = (int)(harness_random(&random) % (unsigned)goods->items);
+        lines[k].quantity = 1 + (int)(harness_random(&random) % (unsigned)goods->quantity_most);
+    }
+    return count;
+}
+
+/* The quantity. */
+static int draw_transfer(const struct goods *goods, int i, int *from, int *to) {
+    uint64_t random = goods->seed + (uint64_t)i * 1000033;
+    unsigned items = (unsigned)goods->items;
+    *from = (int)(harness_random(&random) % items);
+    *to = (int)(((unsigned)*from + 1 + harness_random(&random) % (items - 1)) % items);
+    return 1 + (int)(harness_random(&random) % (unsigned)goods->quantity_most);
+}
+
+void goods_write_basket(void *ctx, int i, char *body, size_t size) {
+    struct goods_line lines[GOODS_LINES_MAX];
+    int count = draw_basket(ctx, i, lines), length = snprintf(body, size, "{\"user\":\"u%d\",\"lines\":[", i);
+    for (int k = 0; k < count; k++)
+        length += snprintf(body + length, size - (size_t)length, "%s{\"item\":\"i%d\",\"quantity\":%d}",
+                           k ? "," : "", lines[k].item, lines[k].quantity);
+    snprintf(body + length, size - (size_t)length, "]}");
+}
+
+void goods_write_transfer(void *ctx, int i, char *body, size_t size) {
+    int from, to, quantity = draw_transfer(ctx, i, &from, &to);
+    snprintf(body, size, "{\"from\":\"i%d\",\"to\":\"i%d\",\"quantity\":%d}", from, to, quantity);
+}
+
+void goods_note_baskets(struct goods *goods, const struct crowd *crowd) {
+    struct goods_line lines[GOODS_LINES_MAX];
+    for (int i = 0; i < crowd->plan.purchases; i++) {
+        int count = crowd->receipts[i].status == 201 ? draw_basket(goods, i, lines) : 0;
+        for (int k = 0; k < count; k++) {
+            goods->sold[lines[k].item] += lines[k].quantity;
+            goods->orders[lines[k].item]++;
+        }
+    }
+}
+
+void goods_note_transfers(struct goods *goods, const struct crowd *crowd) {
+    for (int i = 0; i < crowd->plan.purchases; i++) {
+        int from, to, quantity = draw_transfer(goods, i, &from, &to);
+        if (crowd->receipts[i].status != 200)
+            continue;
+        goods->moved[from] -= quantity;
+        goods->moved[to] += quantity;
+    }
+}
+
+void goods_check_books(const struct goods *goods, int port) {
+    for (int i = 0; i < goods->items; i++) {
+        const char *item = harness_format("i%d", i);
+        CHECK_INT(shop_audit(port, item, "sold"), goods->sold[i]);
+        CHECK_INT(shop_audit(port, item, "orders"), goods->orders[i]);
+        CHECK_INT(shop_audit(port, item, "pending"), 0);
+        CHECK_INT(shop_audit(port, item, "stock"), goods->stock + goods->moved[i]);
+        CHECK_INT(shop_audit(port, item, "available"), goods->stock + goods->moved[i] - goods->sold[i]);
+    }
+}

@@ -49,4 +49,28 @@ void crowd_check_orders(const struct crowd *crowd, int port);
 /* Every purchase was answered with 201 or a problem of this type (NULL: none). */
 void crowd_check_answers(const struct crowd *crowd, const char *type);
 
+/* ---- baskets and transfers, drawn at random ---- */
+
+enum { GOODS_MAX = 10, GOODS_LINES_MAX = 6 };
+
+/* Request i of a seed asks for the same each time, so that a retry does, too. */
+struct goods {
+    uint64_t seed;
+    int items; /* i0, i1, … */
+    int lines_least, lines_most, quantity_most;
+    int stock;                                                    /* of each */
+    int64_t sold[GOODS_MAX], orders[GOODS_MAX], moved[GOODS_MAX]; /* as it was acknowledged */
+};
+
+/* Puts the items on sale. */
+void goods_put(const struct goods *goods, int port);
+/* For a plan, whose `ctx` is the goods. */
+void goods_write_basket(void *ctx, int i, char *body, size_t size);
+void goods_write_transfer(void *ctx, int i, char *body, size_t size);
+/* After crowd_join(): adds what was acknowledged. */
+void goods_note_baskets(struct goods *goods, const struct crowd *crowd);
+void goods_note_transfers(struct goods *goods, const struct crowd *crowd);
+/* That is what is in the books, item by item: no basket or transfer is there in parts. */
+void goods_check_books(const struct goods *goods, int port);
+
 #endif

@@ -40,6 +40,32 @@ const char *shop_store_url(const struct shop_store *store) {
                                           : redis_cluster_url(&store->cluster);
 }
 
+const char *shop_lock_start(const char *scheme) {
+    struct redis_server redis[3];
+    struct etcd_server etcd;
+    struct zookeeper_server zookeeper;
+    int port = 0;
+    if (strcmp(scheme, "local") == 0)
+        return "local:";
+    if (strcmp(scheme, "redlock") == 0) {
+        for (int i = 0; i < 3; i++)
+            redis_start(&redis[i], "--appendfsync", "no", NULL);
+        return harness_format("redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", redis[0].port,
+                              redis[1].port, redis[2].port);
+    }
+    if (strcmp(scheme, "etcd") == 0) {
+        etcd_start(&etcd, NULL);
+        port = etcd.port;
+    } else if (strcmp(scheme, "zookeeper") == 0) {
+        zookeeper_start(&zookeeper);
+        port = zookeeper.port;
+    } else {
+        redis_start(&redis[0], "--appendfsync", "no", NULL);
+        port = redis[0].port;
+    }
+    return harness_format("%s://127.0.0.1:%d", scheme, port);
+}
+
 void shop_open_on(struct shop *shop, enum shop_kind kind) {
     shop_store_start(&shop->store, kind);
     shop->redis = *shop_store_of(&shop->store, "");
@@ -50,6 +76,24 @@ void shop_open_on(struct shop *shop, enum shop_kind kind) {
 
 void shop_open(struct shop *shop) {
     shop_open_on(shop, SHOP_REDIS);
+}
+
+void shop_open_proxied(struct shop *shop, const char *store_timeout_ms, const char *drain_ms) {
+    redis_start(&shop->redis, NULL);
+    shop->proxy = proxy_start(shop->redis.port);
+    seckilld_start(&shop->service, proxy_port(shop->proxy), "--store-timeout", store_timeout_ms, "--drain",
+                   drain_ms, NULL);
+    shop->port = shop->service.port;
+    seckilld_wait_ready(&shop->service, 200);
+}
+
+static bool is_settled(void *redis) {
+    return journal_open(redis) == 0;
+}
+
+void shop_wait_settled(const struct redis_server *redis) {
+    struct redis_server server = *redis;
+    CHECK(harness_wait(is_settled, &server, 30000));
 }
 
 void shop_wait_unready(int port, const char *reason) {
@@ -82,11 +126,33 @@ const char *shop_purchase_body(const char *item, const char *user, int quantity)
     return harness_format("{\"item\":\"%s\",\"user\":\"%s\",\"quantity\":%d}", item, user, quantity);
 }
 
-const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key) {
-    const char *body = shop_purchase_body(item, user, quantity);
-    return harness_format("POST /v1/purchases HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
+static const char *raw(const char *path, const char *key, const char *body) {
+    return harness_format("POST %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\n"
                           "Content-Length: %zu\r\n\r\n%s",
-                          key, strlen(body), body);
+                          path, key, strlen(body), body);
+}
+
+const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key) {
+    return raw("/v1/purchases", key, shop_purchase_body(item, user, quantity));
+}
+
+const char *shop_basket_raw(const char *user, const char *lines, const char *key) {
+    return raw("/v1/baskets", key, shop_basket_body(user, lines));
+}
+
+void shop_buy_begin(struct web_conn *conn, int port, const char *item, const char *user, int quantity,
+                    const char *key) {
+    CHECK(web_open(conn, port));
+    web_send_text(conn, shop_purchase_raw(item, user, quantity, key));
+}
+
+void shop_check_answer(struct web_conn *conn, int status, const char *type) {
+    struct web_response response;
+    CHECK_INT(web_read_response(conn, &response), WEB_OK);
+    if (type)
+        CHECK_PROBLEM(&response, status, type);
+    CHECK_INT(response.status, status);
+    web_close(conn);
 }
 
 int shop_buy(int port, const char *item, const char *user, int quantity, const char *key,
@@ -236,6 +302,12 @@ long long shop_audit(int port, const char *item, const char *name) {
     CHECK_HAS(response.body, "\"conserved\":true");
     CHECK_HAS(response.body, "\"oversold\":0");
     return shop_number(&response, name);
+}
+
+void shop_check_left(int port, const char *item, int available, int held, int sold) {
+    CHECK_INT(shop_audit(port, item, "available"), available);
+    CHECK_INT(shop_audit(port, item, "held"), held);
+    CHECK_INT(shop_audit(port, item, "sold"), sold);
 }
 
 double shop_metric(int port, const char *sample) {

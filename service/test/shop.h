@@ -25,9 +25,14 @@ const char *shop_store_url(const struct shop_store *store);
 /* The server that has the key. */
 const struct redis_server *shop_store_of(struct shop_store *store, const char *key);
 
+/* Starts what the lock of a scheme needs: "local", "redis", "redlock", "etcd", "zookeeper". Returns its URL,
+ * without options. */
+const char *shop_lock_start(const char *scheme);
+
 struct shop {
     struct shop_store store;
     struct redis_server redis; /* the store, where it is one Redis */
+    struct proxy *proxy;       /* before it; NULL: none */
     struct seckilld service;
     int port; /* the service's */
 };
@@ -35,6 +40,8 @@ struct shop {
 /* A store and a service on it; shop_open(): one Redis. */
 void shop_open_on(struct shop *shop, enum shop_kind kind);
 void shop_open(struct shop *shop);
+/* On one Redis behind a proxy, with these bounds. */
+void shop_open_proxied(struct shop *shop, const char *store_timeout_ms, const char *drain_ms);
 /* Ends the service, which must do so with status 0; with a sanitizer that also means: no leak, no race. */
 void shop_close(struct shop *shop);
 
@@ -59,18 +66,28 @@ int shop_basket_step(int port, const char *basket, const char *step, struct web_
 int shop_transfer(int port, const char *from, const char *to, int quantity, const char *key,
                   struct web_response *response);
 
+/* Sends a purchase over a new connection, and does not wait. */
+void shop_buy_begin(struct web_conn *conn, int port, const char *item, const char *user, int quantity,
+                    const char *key);
+/* The answer that comes, which must be this problem; `type` NULL: no problem. Closes the connection. */
+void shop_check_answer(struct web_conn *conn, int status, const char *type);
+
 /* Puts an item on sale; `terms` are the body's members. It must be new. */
 void shop_put(int port, const char *item, const char *terms);
 
-/* The headers and the body of a purchase, and the whole of one as it goes over the wire. */
+/* The body of a purchase, and the whole of one, and of a basket, as it goes over the wire. */
 const char *shop_purchase_body(const char *item, const char *user, int quantity);
 const char *shop_purchase_raw(const char *item, const char *user, int quantity, const char *key);
+const char *shop_basket_raw(const char *user, const char *lines, const char *key);
 
 /* Somebody else is served as ever: buys a unit of `item`. */
 void shop_check_served(int port, const char *item);
 
 /* Sends it, and looks what comes: answers that are no success, or the end. */
 void shop_check_refused(int port, const char *data, size_t size);
+
+/* Waits until no basket or transfer is unfinished. */
+void shop_wait_settled(const struct redis_server *redis);
 
 /* Waits until /readyz answers 503 with this in its reason. */
 void shop_wait_unready(int port, const char *reason);
@@ -91,6 +108,9 @@ void shop_check_problem(const char *file, int line, const struct web_response *r
 
 /* A member of the item's audit, which must be conserved and without oversale. */
 long long shop_audit(int port, const char *item, const char *name);
+
+/* What its audit counts. */
+void shop_check_left(int port, const char *item, int available, int held, int sold);
 
 /* The value of a sample in /metrics, e.g. `seckill_http_responses_total{class="2xx"}`. */
 double shop_metric(int port, const char *sample);

@@ -1,4 +1,5 @@
-/* Clients that are slow, rude, broken or many: the right answer or none, and the others are served. */
+/* Clients that are broken, many, or gone, or that send requests in a row: each has the right answer or none,
+ * and the others are served. (How requests wait is tested in test_http.c.) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,62 +29,6 @@ static void check_memory(void) {
         FAIL("seckilld has %ld MB", kb / 1024);
 }
 
-/* ---- slow ---- */
-
-static void byte_by_byte(void) {
-    struct web_conn conn;
-    struct web_response response;
-    const char *request = shop_purchase_raw("x", "slow", 1, "slow");
-    CHECK(web_open(&conn, shop.port));
-    for (const char *c = request; *c; c++) {
-        CHECK_INT(web_send_raw(&conn, c, 1), WEB_OK);
-        if ((c - request) % 16 == 0)
-            shop_check_served(shop.port, "x");
-    }
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    web_close(&conn);
-}
-
-/* A client that has said all it wants to say still hears the answer. */
-static void half_closed(void) {
-    struct web_conn conn;
-    struct web_response response;
-    const char *request = shop_purchase_raw("x", "half", 1, "half");
-    CHECK(web_open(&conn, shop.port));
-    web_send_text(&conn, request);
-    CHECK_INT(shutdown(conn.fd, SHUT_WR), 0);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    CHECK_INT(web_read_end(&conn), WEB_CLOSED);
-    web_close(&conn);
-    static struct web_conn conns[60];
-    size_t step = strlen(request) / 60;
-    for (size_t i = 0; i < 60; i++) {
-        CHECK(web_open(&conns[i], shop.port));
-        CHECK_INT(web_send_raw(&conns[i], request, i * step), WEB_OK);
-        CHECK_INT(shutdown(conns[i].fd, SHUT_WR), 0);
-    }
-    for (size_t i = 0; i < 60; i++) {
-        CHECK_INT(web_read_end(&conns[i]), WEB_CLOSED);
-        web_close(&conns[i]);
-    }
-}
-
-static void cut_off(void) {
-    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    const char *request = shop_purchase_raw("x", "cut", 1, "cut");
-    for (size_t cut = 0; cut <= strlen(request); cut += 3) {
-        struct web_conn conn;
-        CHECK(web_open(&conn, shop.port));
-        CHECK_INT(web_send_raw(&conn, request, cut), WEB_OK);
-        if (cut % 2) /* a reset */
-            setsockopt(conn.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-        web_close(&conn);
-    }
-    shop_check_served(shop.port, "x");
-}
-
 /* ---- garbage ---- */
 
 static const char *random_bytes(uint64_t *position, size_t size) {
@@ -95,32 +40,17 @@ static const char *random_bytes(uint64_t *position, size_t size) {
 
 static void garbage(void) {
     uint64_t position = harness_seed();
-    static const char *const bad[] = {
-        "\r\n\r\n\r\n",
-        "GET\r\n\r\n",
-        "GET /livez\r\n\r\n",
-        "GET /livez HTTP/9.9\r\nHost: x\r\n\r\n",
-        "GET /livez HTP/1.1\r\nHost: x\r\n\r\n",
-        "GET  HTTP/1.1\r\nHost: x\r\n\r\n",
-        " / HTTP/1.1\r\n\r\n",
-        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-        "POST /v1/purchases HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
-    };
+    static const char *const bad[] = {"\r\n\r\n\r\n", "GET\r\n\r\n", " / HTTP/1.1\r\n\r\n",
+                                      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                                      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         shop_check_refused(shop.port, bad[i], strlen(bad[i]));
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 100; i++) {
         size_t size = harness_random(&position) % 3000 + 1;
         shop_check_refused(shop.port, random_bytes(&position, size), size);
     }
     /* Real requests with a few bytes that are not as they were. */
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         struct web_conn conn;
         struct web_response response;
         const char *good = shop_purchase_raw("x", "mutant", 1, harness_format("mutant-%d", i));
@@ -139,25 +69,6 @@ static void garbage(void) {
     }
     shop_check_served(shop.port, "x");
     shop_audit(shop.port, "x", "orders");
-}
-
-/* What says its length twice and differently is not taken for one purchase and then another. */
-static void smuggled(void) {
-    const char *inner = shop_purchase_raw("x", "smuggler", 1, "smuggled");
-    const char *headers[] = {harness_format("Content-Length: 0\r\nContent-Length: %zu\r\n", strlen(inner)),
-                             harness_format("Content-Length: %zu\r\nContent-Length: 0\r\n", strlen(inner))};
-    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        struct web_conn conn;
-        struct web_response response;
-        CHECK(web_open(&conn, shop.port));
-        web_send_text(
-            &conn, harness_format("POST /v1/purchases HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n%s\r\n%s",
-                                  headers[i], inner));
-        shutdown(conn.fd, SHUT_WR);
-        while (web_read_response(&conn, &response) == WEB_OK)
-            CHECK(response.status != 201);
-        web_close(&conn);
-    }
 }
 
 /* ---- many ---- */
@@ -196,6 +107,122 @@ static void ten_thousand_idle(void) {
     shop_check_served(shop.port, "x");
 }
 
+/* ---- in a row, or gone: on a slow store ---- */
+
+/* A store behind a proxy, and the item x on sale. */
+static void open_slow(struct shop *slow) {
+    shop_open_proxied(slow, "20000", "10000");
+    shop_put(slow->port, "x", "\"stock\":1000000");
+    CHECK_INT(shop_buy(slow->port, "x", "u", 1, "first", NULL), 201);
+}
+
+static void check_bought(struct web_conn *conn, const char *user) {
+    struct web_response response;
+    enum web_result result = web_read_response(conn, &response);
+    if (result != WEB_OK || response.status != 201)
+        FAIL("%s has no order: %d, %d %s", user, result, response.status, response.body);
+    CHECK_STR(shop_text(&response, "user"), user);
+}
+
+static void ten_in_one_write(void) {
+    static const int delays_ms[] = {0, 12};
+    struct shop slow;
+    struct web_conn conn;
+    struct web_response response;
+    open_slow(&slow);
+    CHECK(web_open(&conn, slow.port));
+    for (int k = 0; k < 2; k++) {
+        proxy_set(slow.proxy, delays_ms[k] ? PROXY_DELAY : PROXY_PASS, delays_ms[k], NULL);
+        const char *all = "";
+        for (int i = 0; i < 10; i++)
+            all = harness_format(
+                "%s%s", all,
+                shop_purchase_raw("x", harness_format("u%d", i), 1, harness_format("k-%d-%d", k, i)));
+        web_send_text(&conn, all);
+        for (int i = 0; i < 10; i++)
+            check_bought(&conn, harness_format("u%d", i));
+        /* What comes after a purchase is seen after it. */
+        static const char get[] = "GET /v1/items/x HTTP/1.1\r\nHost: x\r\n\r\n";
+        const char *post = shop_purchase_raw("x", "last", 1000, harness_format("last-%d", k));
+        web_send_text(&conn,
+                      harness_format("%s%s%s%s", get, post, get, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        long long before = shop_number(&response, "available");
+        check_bought(&conn, "last");
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_INT(shop_number(&response, "available"), before - 1000);
+        CHECK_INT(web_read_response(&conn, &response), WEB_OK);
+        CHECK_STR(response.body, "{\"status\":\"ok\"}");
+    }
+    web_close(&conn);
+}
+
+struct count {
+    struct shop *shop;
+    int orders, connections;
+};
+
+static bool has_settled(void *arg) {
+    struct count *count = arg;
+    return stock_orders(&count->shop->redis, "x") == count->orders &&
+           shop_metric(count->shop->port, "seckill_purchases_waiting") == 0 &&
+           shop_metric(count->shop->port, "seckill_http_connections") <= count->connections;
+}
+
+/* Who leaves has bought all the same, once his purchase is in flight; and finds it when he comes back. */
+static void buyers_who_leave(void) {
+    enum { LEAVERS = 60 };
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    struct shop slow;
+    struct web_response response;
+    static struct web_conn conns[LEAVERS];
+    open_slow(&slow);
+    redis_pause(&slow.redis);
+    for (int i = 0; i < LEAVERS; i++)
+        shop_buy_begin(&conns[i], slow.port, "x", "leaver", 1, harness_format("leaver-%d", i));
+    for (int64_t until_ms = harness_now_ms() + 10000;
+         shop_metric(slow.port, "seckill_purchases_waiting") < LEAVERS;)
+        CHECK(harness_now_ms() < until_ms);
+    for (int i = 0; i < LEAVERS; i++) {
+        if (i % 2)
+            setsockopt(conns[i].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        web_close(&conns[i]);
+    }
+    redis_resume(&slow.redis);
+    struct count count = {&slow, 1 + LEAVERS, 5};
+    CHECK(harness_wait(has_settled, &count, 10000));
+    for (int i = 0; i < LEAVERS; i++) {
+        CHECK_INT(shop_buy(slow.port, "x", "leaver", 1, harness_format("leaver-%d", i), &response), 201);
+        CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
+    }
+    CHECK_INT(shop_audit(slow.port, "x", "orders"), 1 + LEAVERS);
+    CHECK_INT(seckilld_stop(&slow.service), 0);
+}
+
+/* More than --connections wait until there is a place, also behind such as do nothing with theirs. */
+static void more_than_connections(void) {
+    enum { FLOOD = 100, MAY = 8 };
+    static struct web_conn conns[FLOOD];
+    struct redis_server redis;
+    struct seckilld service;
+    redis_start(&redis, NULL);
+    seckilld_start_ready(&service, redis.port, "--connections", "8", "--workers", "1", NULL);
+    shop_put(service.port, "x", "\"stock\":1000");
+    for (int i = 0; i < FLOOD; i++) {
+        CHECK(web_open(&conns[i], service.port));
+        if (i >= MAY)
+            web_send_text(&conns[i], shop_purchase_raw("x", harness_format("u%d", i), 1, "k"));
+    }
+    CHECK_INT(stock_orders(&redis, "x"), 0);
+    for (int i = 0; i < MAY; i++)
+        web_close(&conns[i]);
+    for (int i = MAY; i < FLOOD; i++) {
+        check_bought(&conns[i], harness_format("u%d", i));
+        web_close(&conns[i]);
+    }
+    CHECK_INT(shop_audit(service.port, "x", "orders"), FLOOD - MAY);
+}
+
 static void the_end(void) {
     shop_close(&shop);
 }
@@ -206,12 +233,11 @@ int main(int argc, char **argv) {
         shop_open(&shop);
         shop_put(shop.port, "x", "\"stock\":1000000");
     }
-    harness_run("byte by byte", byte_by_byte);
-    harness_run("half closed", half_closed);
-    harness_run("cut off", cut_off);
     harness_run("garbage", garbage);
-    harness_run("two lengths", smuggled);
     harness_run("10,000 idle connections", ten_thousand_idle);
+    harness_run("ten in one write", ten_in_one_write);
+    harness_run("buyers who leave", buyers_who_leave);
+    harness_run("more than --connections", more_than_connections);
     harness_run("the end", the_end);
     return harness_finish();
 }

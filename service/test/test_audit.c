@@ -1,8 +1,7 @@
-/* Audits of a large item, from outside: beside buyers, for clients who leave, cut off, and at the end. */
+/* Audits of a large item, from outside: for clients who leave, and at the end. */
 #include <signal.h>
 #include <string.h>
 
-#include "service/test/crowd.h"
 #include "service/test/shop.h"
 
 enum { LARGE = 30000 };
@@ -25,73 +24,41 @@ static void put_large(const struct redis_server *redis, int port) {
                       harness_format("%d", STEP), NULL);
 }
 
-static void check_exact(int port, int orders) {
-    struct web_response response;
-    CHECK_INT(shop_admin(port, "GET", AUDIT, NULL, &response), 200);
-    CHECK_HAS(response.body, "\"conserved\":true,\"exact\":true,\"off_by\":0,");
-    CHECK_INT(shop_number(&response, "orders"), orders);
+static void begin_audit(struct web_conn *conn, int port) {
+    CHECK(web_open(conn, port));
+    web_send_text(conn, "GET " AUDIT " HTTP/1.1\r\nHost: x\r\n" SECKILLD_ADMIN "\r\n");
 }
 
-static void beside_buyers(void) {
-    enum { MOST = 200000 };
-    struct shop shop;
-    struct web_response response;
-    shop_open(&shop);
-    put_large(&shop.redis, shop.port);
-    struct crowd *crowd = crowd_start(&(struct crowd_plan){
-        .ports = {shop.port}, .item = "x", .prefix = "c", .threads = 8, .purchases = MOST});
-    crowd_wait(crowd, 1);
-    for (int inexact = 0; inexact < 3;) {
-        CHECK(crowd_answered(crowd) < MOST);
-        CHECK_INT(shop_admin(shop.port, "GET", AUDIT, NULL, &response), 200);
-        CHECK_HAS(response.body, "\"conserved\":true");
-        long long sold = shop_number(&response, "sold"), counted = shop_number(&response, "counters.sold");
-        CHECK(sold <= counted && counted - sold <= shop_number(&response, "off_by"));
-        inexact += strstr(response.body, "\"exact\":false") != NULL;
-    }
-    crowd_stop(crowd);
-    crowd_join(crowd);
-    crowd_check_answers(crowd, NULL);
-    check_exact(shop.port, LARGE + crowd_count(crowd, 201));
-    shop_close(&shop);
+/* SIGTERM while the audit is under way. */
+static void end_meanwhile(const struct proc *proc) {
+    harness_pause_ms(20);
+    kill(proc->pid, SIGTERM);
+}
+
+static void check_ended(struct proc *proc) {
+    int status;
+    CHECK(proc_wait(proc, 20000, &status));
+    CHECK_INT(status, 0);
 }
 
 static void clients_who_leave(void) {
     enum { LEAVERS = 30 };
     struct shop shop;
     struct web_conn conn;
+    struct web_response response;
     shop_open(&shop);
     put_large(&shop.redis, shop.port);
     for (int i = 0; i < LEAVERS; i++) {
-        CHECK(web_open(&conn, shop.port));
-        web_send_text(&conn, "GET " AUDIT " HTTP/1.1\r\nHost: x\r\n" SECKILLD_ADMIN "\r\n");
+        begin_audit(&conn, shop.port);
         if (i % 2)
             harness_pause_ms(5);
         web_close(&conn);
     }
-    check_exact(shop.port, LARGE);
+    CHECK_INT(shop_admin(shop.port, "GET", AUDIT, NULL, &response), 200);
+    CHECK_HAS(response.body, "\"conserved\":true,\"exact\":true,\"off_by\":0,");
+    CHECK_INT(shop_number(&response, "orders"), LARGE);
     shop_check_served(shop.port, "x");
     shop_close(&shop);
-}
-
-static void cut_off(void) {
-    struct redis_server redis;
-    struct seckilld service;
-    struct web_response response;
-    redis_start(&redis, NULL);
-    struct proxy *proxy = proxy_start(redis.port);
-    seckilld_start(&service, proxy_port(proxy), NULL);
-    seckilld_wait_ready(&service, 200);
-    put_large(&redis, service.port);
-    double connections = shop_metric(service.port, "seckill_store_connects_total");
-    proxy_set(proxy, PROXY_CUT, 2000, "HSCAN");
-    shop_admin(service.port, "GET", AUDIT, NULL, &response);
-    CHECK_PROBLEM(&response, 503, "store-unavailable");
-    CHECK_INT(proxy_faults(proxy), 1);
-    CHECK_INT(shop_buy(service.port, "x", "u", 1, "k", NULL), 201);
-    CHECK(shop_metric(service.port, "seckill_store_connects_total") == connections);
-    check_exact(service.port, LARGE + 1);
-    CHECK_INT(seckilld_stop(&service), 0);
 }
 
 /* One that is in flight at SIGTERM has its answer. */
@@ -101,46 +68,30 @@ static void at_the_end(void) {
     struct web_response response;
     shop_open(&shop);
     put_large(&shop.redis, shop.port);
-    CHECK(web_open(&conn, shop.port));
-    web_send_text(&conn, "GET " AUDIT " HTTP/1.1\r\nHost: x\r\n" SECKILLD_ADMIN "\r\n");
-    harness_pause_ms(20);
-    kill(shop.service.proc.pid, SIGTERM);
+    begin_audit(&conn, shop.port);
+    end_meanwhile(&shop.service.proc);
     CHECK_INT(web_read_response(&conn, &response), WEB_OK);
     CHECK_INT(response.status, 200);
     CHECK_INT(shop_number(&response, "orders"), LARGE);
-    int status;
-    CHECK(proc_wait(&shop.service.proc, 20000, &status));
-    CHECK_INT(status, 0);
+    check_ended(&shop.service.proc);
 }
 
 /* One that is not done when the time for that is up hears so, and keeps nobody waiting. */
 static void past_the_end(void) {
-    struct redis_server redis;
-    struct seckilld service;
+    struct shop shop;
     struct web_conn conn;
-    struct web_response response;
-    redis_start(&redis, NULL);
-    struct proxy *proxy = proxy_start(redis.port);
-    seckilld_start(&service, proxy_port(proxy), "--drain", "100", "--store-timeout", "20000", NULL);
-    seckilld_wait_ready(&service, 200);
-    put_large(&redis, service.port);
-    proxy_set(proxy, PROXY_DELAY, 300, NULL);
-    CHECK(web_open(&conn, service.port));
-    web_send_text(&conn, "GET " AUDIT " HTTP/1.1\r\nHost: x\r\n" SECKILLD_ADMIN "\r\n");
-    harness_pause_ms(20);
-    kill(service.proc.pid, SIGTERM);
-    CHECK_INT(web_read_response(&conn, &response), WEB_OK);
-    CHECK_PROBLEM(&response, 503, "store-unavailable");
-    int status;
-    CHECK(proc_wait(&service.proc, 20000, &status));
-    CHECK_INT(status, 0);
+    shop_open_proxied(&shop, "20000", "100");
+    put_large(&shop.redis, shop.port);
+    proxy_set(shop.proxy, PROXY_DELAY, 300, NULL);
+    begin_audit(&conn, shop.port);
+    end_meanwhile(&shop.service.proc);
+    shop_check_answer(&conn, 503, "store-unavailable");
+    check_ended(&shop.service.proc);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("beside buyers", beside_buyers);
     harness_run("clients who leave", clients_who_leave);
-    harness_run("cut off", cut_off);
     harness_run("at the end", at_the_end);
     harness_run("past the end", past_the_end);
     return harness_finish();

@@ -20,11 +20,6 @@ static void put_items(int port) {
         shop_put(port, items[i], "\"stock\":10");
 }
 
-static bool is_settled(void *arg) {
-    (void)arg;
-    return journal_open(&redis) == 0;
-}
-
 static bool is_stopped_or_answers(void *conn) {
     struct pollfd socket = {.fd = ((struct web_conn *)conn)->fd, .events = POLLIN};
     return proc_stopped(&sleeper.proc) || poll(&socket, 1, 0) > 0;
@@ -32,10 +27,7 @@ static bool is_stopped_or_answers(void *conn) {
 
 /* Sends ann's basket to the service that stops in it. A lock that was slow to connect may refuse it first. */
 static void send_until_stopped(struct web_conn *conn) {
-    const char *body = shop_basket_body("ann", "a:8 b:8 c:8");
-    const char *request = harness_format("POST /v1/baskets HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: "
-                                         "k\r\nContent-Length: %zu\r\n\r\n%s",
-                                         strlen(body), body);
+    const char *request = shop_basket_raw("ann", "a:8 b:8 c:8", "k");
     for (int64_t until_ms = harness_now_ms() + DEATH_MS;;) {
         struct web_response response;
         CHECK(web_open(conn, sleeper.port));
@@ -101,12 +93,11 @@ static void stopped_in_steps(const char *lock, const char *ttl) {
     CHECK_PROBLEM(&response, 503, "overloaded");
     CHECK_HAS(response.body, "the lock was lost");
     CHECK_INT(shop_metric(sleeper.port, "seckill_baskets_total{outcome=\"stale\"}"), 1);
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    shop_wait_settled(&redis);
     CHECK(harness_wait(is_phantom_told, NULL, RECOVERY_MS));
     static const int left[] = {8, 2, 2};
     for (int i = 0; i < 3; i++) {
-        CHECK_INT(shop_audit(service.port, items[i], "available"), left[i]);
-        CHECK_INT(shop_audit(service.port, items[i], "sold"), 10 - left[i]);
+        shop_check_left(service.port, items[i], left[i], 0, 10 - left[i]);
         CHECK_INT(shop_audit(service.port, items[i], "orders"), 1);
     }
     /* The buyer who was overtaken hears the truth. */
@@ -139,11 +130,6 @@ static void stopped_naively(const char *lock, const char *ttl, bool fenced) {
     CHECK_INT(seckilld_stop(&sleeper), 0);
 }
 
-static void stopped_with(const char *lock, const char *ttl) {
-    stopped_in_steps(lock, ttl);
-    stopped_naively(lock, ttl, false);
-}
-
 /* Two services whose locks know nothing of each other, and one buyer who tries at both with one key: what he
  * is told of the attempt that was overtaken is not that somebody else came first. */
 static void one_key_at_both(void) {
@@ -158,51 +144,35 @@ static void one_key_at_both(void) {
     go_on(&conn, &response);
     CHECK_PROBLEM(&response, 503, "overloaded");
     CHECK_HAS(response.body, "or another attempt with this key");
-    CHECK(harness_wait(is_settled, NULL, RECOVERY_MS));
+    shop_wait_settled(&redis);
     CHECK_INT(shop_audit(service.port, "a", "available"), 10);
     CHECK_INT(seckilld_stop(&service), 0);
     CHECK_INT(seckilld_stop(&sleeper), 0);
 }
 
-static void stopped_redis(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    const char *lock = harness_format("redis://127.0.0.1:%d", locks.port);
-    stopped_with(lock, "500");
-    stopped_naively(lock, "500", true);
-}
+static const struct locks {
+    const char *name, *scheme, *options, *ttl;
+} all_locks[] = {{"redis", "redis", "", "500"},
+                 {"redis, watchdog", "redis", "?variant=watchdog", "500"},
+                 {"etcd", "etcd", "", "1000"},
+                 {"zookeeper", "zookeeper", "", "1000"}};
+static const struct locks *locks;
 
-static void stopped_watchdog(void) {
-    static struct redis_server locks;
-    redis_start(&locks, "--appendfsync", "no", NULL);
-    stopped_with(harness_format("redis://127.0.0.1:%d?variant=watchdog", locks.port), "500");
-}
-
-static void stopped_etcd(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d", etcd.port), "1000");
-}
-
-static void stopped_fixed_key(void) {
-    static struct etcd_server etcd;
-    etcd_start(&etcd, NULL);
-    stopped_with(harness_format("etcd://127.0.0.1:%d?variant=fixed-key", etcd.port), "1000");
-}
-
-static void stopped_zookeeper(void) {
-    static struct zookeeper_server zookeeper;
-    zookeeper_start(&zookeeper);
-    stopped_with(harness_format("zookeeper://127.0.0.1:%d", zookeeper.port), "1000");
+static void stopped(void) {
+    const char *lock = harness_format("%s%s", shop_lock_start(locks->scheme), locks->options);
+    stopped_in_steps(lock, locks->ttl);
+    if (locks != &all_locks[0])
+        return;
+    stopped_naively(lock, locks->ttl, false);
+    stopped_naively(lock, locks->ttl, true);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("one key at both, local", one_key_at_both);
-    harness_run("redis", stopped_redis);
-    harness_run("redis, watchdog", stopped_watchdog);
-    harness_run("etcd", stopped_etcd);
-    harness_run("etcd, fixed-key", stopped_fixed_key);
-    harness_run("zookeeper", stopped_zookeeper);
+    for (size_t i = 0; i < sizeof all_locks / sizeof *all_locks; i++) {
+        locks = &all_locks[i];
+        harness_run(locks->name, stopped);
+    }
     return harness_finish();
 }

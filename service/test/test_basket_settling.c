@@ -16,10 +16,6 @@ static const char *lock_url(const struct redis_server *server) {
     return harness_format("redis://127.0.0.1:%d", server->port);
 }
 
-static void open_redis(void) {
-    redis_start(&redis, "--appendfsync", "no", NULL);
-}
-
 static void put_items(int port, int hold_seconds) {
     shop_put(port, "a", "\"stock\":10");
     shop_put(port, "b", "\"stock\":10");
@@ -42,12 +38,6 @@ static void check_step(const char *id, const char *step, int status, const char 
         CHECK_PROBLEM(&response, status, what);
 }
 
-static void check_left(const char *item, int available, int held, int sold) {
-    CHECK_INT(shop_audit(service.port, item, "available"), available);
-    CHECK_INT(shop_audit(service.port, item, "held"), held);
-    CHECK_INT(shop_audit(service.port, item, "sold"), sold);
-}
-
 /* ---- a lock store that is dead ---- */
 
 static bool has_expired(void *arg) {
@@ -56,17 +46,13 @@ static bool has_expired(void *arg) {
     return strcmp(shop_text(&response, "state"), "expired") == 0;
 }
 
-static bool is_settled(void *arg) {
-    (void)arg;
-    return journal_open(&redis) == 0;
-}
+static const char *way;
 
-static void without_the_lock_store(const char *way) {
+static void without_the_lock_store(void) {
     struct web_response response;
-    open_redis();
+    redis_start(&redis, "--appendfsync", "no", NULL);
     redis_start(&locks, NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&locks), "--basket", way, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--lock", lock_url(&locks), "--basket", way, NULL);
     put_items(service.port, 3600);
     shop_put(service.port, "short", "\"stock\":10,\"hold_seconds\":1");
     const char *first = hold(service.port, "a:1 held:1", "k1", &response);
@@ -76,63 +62,11 @@ static void without_the_lock_store(const char *way) {
     check_step(first, "confirm", 200, "confirmed");
     check_step(second, "cancel", 200, "cancelled");
     CHECK(harness_wait(has_expired, (void *)third, SETTLED_MS));
-    CHECK(harness_wait(is_settled, NULL, SETTLED_MS));
-    check_left("a", 9, 0, 1);
-    check_left("held", 9, 0, 1);
-    check_left("short", 10, 0, 0);
+    shop_wait_settled(&redis);
+    shop_check_left(service.port, "a", 9, 0, 1);
+    shop_check_left(service.port, "held", 9, 0, 1);
+    shop_check_left(service.port, "short", 10, 0, 0);
     CHECK_INT(seckilld_stop(&service), 0);
-}
-
-static void steps_without_the_lock_store(void) {
-    without_the_lock_store("locked");
-}
-
-static void script_without_the_lock_store(void) {
-    without_the_lock_store("script");
-}
-
-/* ---- a service that dies with a basket half settled ---- */
-
-static void check_orders(const struct web_response *basket, const char *state) {
-    struct web_response order;
-    for (int i = 0; i < 2; i++) {
-        const char *id = shop_text(basket, harness_format("orders.%d.order", i));
-        CHECK_INT(shop_order(service.port, id, NULL, &order), 200);
-        CHECK_STR(shop_text(&order, "state"), state);
-    }
-}
-
-/* Basket and orders say the same at once, and its units are where they belong long before the locks of the
- * dead are over. */
-static void dies_half_way(const char *step, const char *state, int sold) {
-    int status;
-    struct web_response basket;
-    open_redis();
-    seckilld_start_stopping(&dying, harness_format("KILL before %s 1", step), redis.port, "--lock",
-                            lock_url(&redis), "--lock-ttl", "60000", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&redis), "--lock-ttl", "60000", NULL);
-    seckilld_wait_ready(&dying, 200);
-    seckilld_wait_ready(&service, 200);
-    put_items(service.port, 3600);
-    const char *id = hold(service.port, "a:1 held:1", "k", &basket);
-    CHECK_INT(shop_basket_step(dying.port, id, step, NULL), 0);
-    CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
-    check_step(id, NULL, 200, state);
-    check_orders(&basket, state);
-    CHECK(harness_wait(is_settled, NULL, SETTLED_MS));
-    check_step(id, step, 200, state);
-    check_orders(&basket, state);
-    check_left("a", 10 - sold, 0, sold);
-    check_left("held", 10 - sold, 0, sold);
-    CHECK_INT(seckilld_stop(&service), 0);
-}
-
-static void dies_half_confirmed(void) {
-    dies_half_way("confirm", "confirmed", 1);
-}
-
-static void dies_half_cancelled(void) {
-    dies_half_way("cancel", "cancelled", 0);
 }
 
 /* ---- in time ---- */
@@ -148,10 +82,11 @@ static void behind_a_crowd(void) {
     static struct web_conn conns[CROWD];
     int status;
     struct web_response basket;
-    open_redis();
-    seckilld_start_stopping(&dying, "KILL after locks", redis.port, "--lock", lock_url(&redis), "--lock-ttl",
-                            "60000", NULL);
-    seckilld_start(&service, redis.port, "--lock", lock_url(&redis), "--lock-ttl", "60000", NULL);
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    const char *lock = lock_url(&redis);
+    seckilld_start_stopping(&dying, "KILL after locks", redis.port, "--lock", lock, "--lock-ttl", "60000",
+                            NULL);
+    seckilld_start(&service, redis.port, "--lock", lock, "--lock-ttl", "60000", NULL);
     seckilld_wait_ready(&dying, 200);
     seckilld_wait_ready(&service, 200);
     put_items(service.port, 20);
@@ -160,16 +95,12 @@ static void behind_a_crowd(void) {
     CHECK_INT(shop_basket(dying.port, "bob", "a:1 b:1", "k2", NULL), 0);
     CHECK(proc_wait(&dying.proc, DEATH_MS, &status));
     for (int i = 0; i < CROWD; i++) {
-        const char *body = shop_basket_body("eve", "a:1 b:1");
         CHECK(web_open(&conns[i], service.port));
-        web_send_text(&conns[i],
-                      harness_format("POST /v1/baskets HTTP/1.1\r\nHost: x\r\nIdempotency-Key: c%d\r\n"
-                                     "Content-Length: %zu\r\n\r\n%s",
-                                     i, strlen(body), body));
+        web_send_text(&conns[i], shop_basket_raw("eve", "a:1 b:1", harness_format("c%d", i)));
     }
     CHECK(harness_wait(is_crowded, NULL, SETTLED_MS));
     check_step(id, "confirm", 200, "confirmed");
-    check_left("held", 9, 0, 1);
+    shop_check_left(service.port, "held", 9, 0, 1);
     for (int i = 0; i < CROWD; i++)
         web_close(&conns[i]);
     seckilld_kill(&service);
@@ -196,9 +127,8 @@ static void counts_from_its_arrival(void) {
     struct web_conn by_basket[BASKETS], by_order;
     struct web_response basket, order;
     const char *ids[BASKETS];
-    open_redis();
-    seckilld_start(&service, redis.port, "--store-timeout", "30000", NULL);
-    seckilld_wait_ready(&service, 200);
+    redis_start(&redis, "--appendfsync", "no", NULL);
+    seckilld_start_ready(&service, redis.port, "--store-timeout", "30000", NULL);
     put_items(service.port, 3);
     for (int i = 0; i < BASKETS; i++)
         ids[i] = hold(service.port, "a:1 held:1", harness_format("k%d", i), &basket);
@@ -214,16 +144,16 @@ static void counts_from_its_arrival(void) {
     for (int i = 0; i < BASKETS; i++)
         check_confirmed(&by_basket[i]);
     check_confirmed(&by_order);
-    check_left("held", 10 - UNITS, 0, UNITS);
+    shop_check_left(service.port, "held", 10 - UNITS, 0, UNITS);
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("in steps: settled without the lock store", steps_without_the_lock_store);
-    harness_run("at once: settled without the lock store", script_without_the_lock_store);
-    harness_run("a service dies with a basket half confirmed", dies_half_confirmed);
-    harness_run("a service dies with a basket half cancelled", dies_half_cancelled);
+    way = "locked";
+    harness_run("in steps: settled without the lock store", without_the_lock_store);
+    way = "script";
+    harness_run("at once: settled without the lock store", without_the_lock_store);
     harness_run("a confirm waits for nobody who waits for a lock", behind_a_crowd);
     harness_run("a confirm counts from its arrival", counts_from_its_arrival);
     return harness_finish();

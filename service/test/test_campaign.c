@@ -66,10 +66,14 @@ struct round {
     const char *key;             /* that the fault is about, */
     struct redis_server *master; /* and who has it before */
     struct campaign *campaign;
-    int (*count)(const struct campaign *campaign);
+    const atomic_int *count; /* of the campaign's, and how many are waited for */
     int enough;
     long long had;
 };
+
+static const char *item_name(int i) {
+    return campaign_items[i].name;
+}
 
 static void open_round(struct round *round) {
     if (kind->store == SHOP_CLUSTER)
@@ -77,7 +81,7 @@ static void open_round(struct round *round) {
     else
         redis_sentinel_start_with(&round->store.sentinel, kind->copies);
     round->store.kind = kind->store;
-    round->key = harness_format("{%s}", campaign_item((int)(harness_random(&position) % CAMPAIGN_ITEMS)));
+    round->key = harness_format("{%s}", item_name((int)(harness_random(&position) % CAMPAIGN_ITEMS)));
     redis_start(&round->locks, NULL);
     for (int i = 0; i < CAMPAIGN_SERVICES; i++)
         seckilld_start(&round->services[i], 0, "--redis", shop_store_url(&round->store), "--store-timeout",
@@ -132,19 +136,23 @@ static bool has_other_master(void *arg) {
     return master && master != round->master;
 }
 
-static bool has_gone_on(void *arg) {
-    struct round *round = arg;
-    return round->count(round->campaign) >= round->enough || campaign_has_ended(round->campaign);
+/* No client asks for anything any more. */
+static bool has_ended(const struct round *round) {
+    return atomic_load(&round->campaign->running) == 0;
 }
 
-static bool waited_for(struct round *round, int (*count)(const struct campaign *campaign), int more,
-                       int patience_ms) {
+static bool has_gone_on(void *arg) {
+    struct round *round = arg;
+    return atomic_load(round->count) >= round->enough || has_ended(round);
+}
+
+static bool waited_for(struct round *round, const atomic_int *count, int more, int patience_ms) {
     round->count = count;
-    round->enough = count(round->campaign) + more;
+    round->enough = atomic_load(count) + more;
     return harness_wait(has_gone_on, round, patience_ms);
 }
 
-static void wait_for(struct round *round, int (*count)(const struct campaign *campaign), int more) {
+static void wait_for(struct round *round, const atomic_int *count, int more) {
     CHECK(waited_for(round, count, more, PATIENCE_MS));
 }
 
@@ -157,14 +165,14 @@ static long long count_orders(struct round *round) {
 
 static bool is_sold(void *arg) {
     struct round *round = arg;
-    return count_orders(round) > round->had || campaign_has_ended(round->campaign);
+    return count_orders(round) > round->had || has_ended(round);
 }
 
 /* It is sold where the servers say, not only at the master that they do not name any more. */
 static void go_on(struct round *round) {
     round->had = count_orders(round);
     CHECK(harness_wait(is_sold, round, PATIENCE_MS));
-    wait_for(round, campaign_answers, AFTER);
+    wait_for(round, &round->campaign->answers, AFTER);
 }
 
 static bool is_linked(void *replica) {
@@ -184,7 +192,7 @@ static void cut_one_off(struct round *round) {
     CHECK(harness_wait(is_linked, replica, PATIENCE_MS));
     CHECK_STR(redis_command(round->master, "ACL", "SETUSER", "lags", "-psync", "-sync", NULL), "OK");
     CHECK_INT(redis_integer(round->master, "CLIENT", "KILL", "USER", "lags", NULL), 1);
-    waited_for(round, campaign_answers, 50 + (int)(harness_random(&position) % 100), CUT_MS);
+    waited_for(round, &round->campaign->answers, 50 + (int)(harness_random(&position) % 100), CUT_MS);
 }
 
 /* The replica gets nothing of what the master writes from now on; with --replicas 1 nothing is acknowledged
@@ -192,7 +200,7 @@ static void cut_one_off(struct round *round) {
 static void cut_off(struct round *round) {
     CHECK_STR(redis_command(round->master, "ACL", "SETUSER", "default", "-psync", "-sync", NULL), "OK");
     CHECK(redis_integer(round->master, "CLIENT", "KILL", "TYPE", "replica", NULL) >= 1);
-    waited_for(round, kind->replicas ? campaign_attempts : campaign_answers,
+    waited_for(round, kind->replicas ? &round->campaign->attempts : &round->campaign->answers,
                50 + (int)(harness_random(&position) % 100), CUT_MS);
 }
 
@@ -235,7 +243,7 @@ static void move_slot(struct round *round, const char *key) {
 static void move_slots(struct round *round) {
     for (int times = 0; times < MASTERS; times++) {
         for (int i = 0; i < CAMPAIGN_ITEMS; i++)
-            move_slot(round, harness_format("{%s}", campaign_item(i)));
+            move_slot(round, harness_format("{%s}", item_name(i)));
         for (int i = 0; i < PARTS; i++) {
             move_slot(round, harness_format("{baskets:%d}", i));
             move_slot(round, harness_format("{due:%d}", i));
@@ -266,7 +274,7 @@ static void kill_target(struct round *round) {
     redis_cluster_move_keys(key, from, to, 1 + (int)(harness_random(&position) % 3));
     redis_wait_copied(to, to + MASTERS);
     redis_kill(to);
-    wait_for(round, campaign_attempts, 100);
+    wait_for(round, &round->campaign->attempts, 100);
     struct view view = {from, to + MASTERS};
     CHECK(harness_wait(is_master, &view, PATIENCE_MS));
     redis_restart(to);
@@ -343,7 +351,7 @@ static void play(void) {
     open_round(&round);
     round.campaign = campaign_start(round.services, harness_random(&position),
                                     kind->fault == INSTANCE_STOPPED && !kind->replicas);
-    wait_for(&round, campaign_answers, BEFORE + (int)(harness_random(&position) % BEFORE));
+    wait_for(&round, &round.campaign->answers, BEFORE + (int)(harness_random(&position) % BEFORE));
     strike(&round);
     go_on(&round);
     campaign_stop(round.campaign);

@@ -1,8 +1,13 @@
-/* Items and purchases: every call and every answer of the contract. */
+/* Items, purchases and orders: every call and every answer of the contract, on each kind of store. (In what
+ * order there are reasons to refuse, and what becomes of the units, is tested in inventory/test.) */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "service/test/shop.h"
+
+enum { EXPIRY_MS = 20000 };
 
 static struct shop shop;
 
@@ -13,6 +18,12 @@ static const char *from_now(int seconds) {
     struct tm parts;
     CHECK(gmtime_r(&at, &parts) && strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) > 0);
     return text;
+}
+
+/* 400 that blames this field. */
+static void check_invalid(const struct web_response *response, const char *field) {
+    CHECK_PROBLEM(response, 400, "invalid-request");
+    CHECK_STR(shop_text(response, "field"), field);
 }
 
 /* ---- items ---- */
@@ -83,29 +94,19 @@ static void put_all_terms(void) {
 }
 
 static void put_nonsense(void) {
-    static const struct {
-        const char *name, *body, *field;
-    } bad[] = {
-        {"x", "", "body"},
-        {"x", "{}", "stock"},
-        {"x", "{\"stock\":1.0}", "stock"},
-        {"x", "{\"stock\":1,\"colour\":\"red\"}", "colour"},
-        {"x", "{\"stock\":1,\"stock\":1}", "stock"},
-        {"x", "{\"stock\":1,\"starts_at\":\"soon\"}", "starts_at"},
-        {"x", "{\"stock\":1,\"strategy\":\"fast\"}", "strategy"},
-        {"a%20b", "{\"stock\":1}", "item"},
-        {"a:b", "{\"stock\":1}", "item"},
-        {"%7Bx%7D", "{\"stock\":1}", "item"},
-        {"caf%c3%a9", "{\"stock\":1}", "item"},
-        {"x%00y", "{\"stock\":1}", "item"},
-    };
+    static const char *const bad[][3] = {{"x", "", "body"},
+                                         {"x", "{\"stock\":1,\"colour\":\"red\"}", "colour"},
+                                         {"a%20b", "{\"stock\":1}", "item"},
+                                         {"a:b", "{\"stock\":1}", "item"},
+                                         {"%7Bx%7D", "{\"stock\":1}", "item"},
+                                         {"caf%c3%a9", "{\"stock\":1}", "item"},
+                                         {"x%00y", "{\"stock\":1}", "item"}};
+    static const size_t lengths[] = {65, 500, 511, 512, 1000, 4000};
     struct web_response response;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        shop_admin(shop.port, "PUT", harness_format("/v1/items/%s", bad[i].name), bad[i].body, &response);
-        CHECK_PROBLEM(&response, 400, "invalid-request");
-        CHECK_STR(shop_text(&response, "field"), bad[i].field);
+        shop_admin(shop.port, "PUT", harness_format("/v1/items/%s", bad[i][0]), bad[i][1], &response);
+        check_invalid(&response, bad[i][2]);
     }
-    const size_t lengths[] = {65, 500, 511, 512, 1000, 4000};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const char *path = harness_format("/v1/items/%s", harness_repeat('i', lengths[i]));
         shop_admin(shop.port, "PUT", path, "{\"stock\":1}", &response);
@@ -117,14 +118,13 @@ static void put_nonsense(void) {
     CHECK_PROBLEM(&response, 409, "teaching-only");
     shop_get(shop.port, "/v1/items/x", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");
-    CHECK_STR(redis_command(shop_store_of(&shop.store, "{x}"), "KEYS", "*{x}*", NULL), "[]");
 }
 
 static void the_services_strategy(void) {
     struct seckilld service;
     struct web_response response;
-    seckilld_start(&service, 0, "--redis", shop_store_url(&shop.store), "--strategy", "optimistic", NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, 0, "--redis", shop_store_url(&shop.store), "--strategy", "optimistic",
+                         NULL);
     shop_put(service.port, "as-started", "\"stock\":1");
     CHECK_INT(shop_get(shop.port, "/v1/items/as-started", &response), 200);
     CHECK_STR(shop_text(&response, "strategy"), "optimistic");
@@ -145,56 +145,37 @@ static void check_bought(const struct web_response *response, const char *item, 
     CHECK(replayed ? header && strcmp(header, "true") == 0 : !header);
 }
 
-/* The key's answer as it was at first, whatever has happened since. */
+/* The key's answer as it was at first, whatever has happened since; and beside it the order's state now. */
 static void check_replay(const char *item, const char *user, int quantity, const char *key,
-                         const struct web_response *first) {
+                         const struct web_response *first, const char *state) {
     struct web_response again;
     shop_buy(shop.port, item, user, quantity, key, &again);
     check_bought(&again, item, user, quantity, true);
     CHECK_STR(again.body, first->body);
     CHECK_STR(web_header(&again, "Location"), web_header(first, "Location"));
+    CHECK_STR(web_header(&again, "Order-State"), state);
 }
 
+/* Sold, sold out, and sold again. A rejection is not remembered: its key may still win. */
 static void buy(void) {
-    struct web_response response, order;
+    struct web_response first, response, order;
     const char *longest = harness_repeat('u', 64);
-    shop_put(shop.port, "sneaker", "\"stock\":1003");
-    shop_buy(shop.port, "sneaker", "u1", 1, "k1", &response);
-    check_bought(&response, "sneaker", "u1", 1, false);
-    CHECK_STR(shop_text(&response, "state"), "confirmed");
-    CHECK(!shop_has(&response, "expires_at"));
-    CHECK_INT(shop_order(shop.port, shop_text(&response, "order"), NULL, &order), 200);
-    CHECK_STR(order.body, response.body);
-    check_replay("sneaker", "u1", 1, "k1", &response);
-    shop_buy(shop.port, "sneaker", longest, 1000, "k2", &response);
-    check_bought(&response, "sneaker", longest, 1000, false);
-    check_replay("sneaker", longest, 1000, "k2", &response);
-    CHECK_INT(shop_audit(shop.port, "sneaker", "sold"), 1001);
-}
-
-static void sold_out_and_restocked(void) {
-    struct web_response response, first;
-    shop_put(shop.port, "two", "\"stock\":2");
-    CHECK_INT(shop_buy(shop.port, "two", "u1", 1, "k1", &first), 201);
-    shop_buy(shop.port, "two", "u2", 2, "k2", &response);
+    shop_put(shop.port, "sneaker", "\"stock\":1002");
+    shop_buy(shop.port, "sneaker", longest, 1000, "k1", &first);
+    check_bought(&first, "sneaker", longest, 1000, false);
+    CHECK_STR(shop_text(&first, "state"), "confirmed");
+    CHECK(!shop_has(&first, "expires_at") && !web_header(&first, "Order-State"));
+    CHECK_INT(shop_order(shop.port, shop_text(&first, "order"), NULL, &order), 200);
+    CHECK_STR(order.body, first.body);
+    check_replay("sneaker", longest, 1000, "k1", &first, "confirmed");
+    shop_buy(shop.port, "sneaker", "u2", 3, "k2", &response);
     CHECK_PROBLEM(&response, 409, "sold-out");
-    CHECK_INT(shop_number(&response, "available"), 1);
-    CHECK_INT(shop_buy(shop.port, "two", "u3", 1, "k3", NULL), 201);
-    for (int i = 0; i < 3; i++) {
-        shop_buy(shop.port, "two", "u2", 2, "k2", &response);
-        CHECK_PROBLEM(&response, 409, "sold-out");
-        CHECK_INT(shop_number(&response, "available"), 0);
-        check_replay("two", "u1", 1, "k1", &first);
-        shop_buy(shop.port, "two", "u1", 2, "k1", &response);
-        CHECK_PROBLEM(&response, 422, "key-reused");
-    }
-    /* A rejection is not remembered: its key may still win. */
-    CHECK_INT(shop_restock(shop.port, "two", 3, "r", NULL), 200);
-    shop_buy(shop.port, "two", "u2", 2, "k2", &response);
-    check_bought(&response, "two", "u2", 2, false);
-    check_replay("two", "u1", 1, "k1", &first);
-    CHECK_INT(shop_audit(shop.port, "two", "sold"), 4);
-    CHECK_INT(shop_audit(shop.port, "two", "available"), 1);
+    CHECK_INT(shop_number(&response, "available"), 2);
+    CHECK_INT(shop_restock(shop.port, "sneaker", 1, "r", NULL), 200);
+    shop_buy(shop.port, "sneaker", "u2", 3, "k2", &response);
+    check_bought(&response, "sneaker", "u2", 3, false);
+    check_replay("sneaker", longest, 1000, "k1", &first, "confirmed");
+    CHECK_INT(shop_audit(shop.port, "sneaker", "sold"), 1003);
 }
 
 /* The refusals name the term that refused, also to many at once. */
@@ -206,7 +187,10 @@ static void refusals_name_the_term(void) {
     shop_put(shop.port, "two-each", "\"stock\":10,\"per_user_limit\":2");
     shop_put(shop.port, "to-come", harness_format("\"stock\":10,\"starts_at\":\"%s\"", start));
     shop_put(shop.port, "gone-by", harness_format("\"stock\":10,\"ends_at\":\"%s\"", end));
-    CHECK_INT(shop_buy(shop.port, "two-each", "u", 2, "k", &response), 201);
+    shop_put(shop.port, "now",
+             harness_format("\"stock\":1,\"starts_at\":\"%s\",\"ends_at\":\"%s\"", end, start));
+    CHECK_INT(shop_buy(shop.port, "now", "u", 1, "k", NULL), 201);
+    CHECK_INT(shop_buy(shop.port, "two-each", "u", 2, "k", NULL), 201);
     static const char *const items[] = {"two-each", "to-come", "gone-by"};
     for (int i = 0; i < MANY; i++) {
         CHECK(web_open(&conns[i], shop.port));
@@ -227,58 +211,10 @@ static void refusals_name_the_term(void) {
     }
 }
 
-static void a_lesson_names_the_flag(void) {
-    struct web_response response;
-    shop_admin(shop.port, "PUT", "/v1/lock", "{\"lock\":\"none:\"}", &response);
-    CHECK_PROBLEM(&response, 400, "invalid-request");
-    CHECK_HAS(shop_text(&response, "detail"), "--teaching");
-}
-
-static void limits_and_windows(void) {
-    struct web_response response, first;
-    shop_put(shop.port, "limited", "\"stock\":100,\"per_user_limit\":3");
-    CHECK_INT(shop_buy(shop.port, "limited", "u1", 2, "k1", &first), 201);
-    shop_buy(shop.port, "limited", "u1", 2, "k2", &response);
-    CHECK_PROBLEM(&response, 409, "purchase-limit");
-    CHECK_INT(shop_buy(shop.port, "limited", "u1", 1, "k3", NULL), 201);
-    check_replay("limited", "u1", 2, "k1", &first);
-    shop_buy(shop.port, "limited", "u2", 4, "k4", &response);
-    CHECK_PROBLEM(&response, 409, "purchase-limit");
-    CHECK_INT(shop_audit(shop.port, "limited", "sold"), 3);
-    shop_put(shop.port, "later", harness_format("\"stock\":1,\"starts_at\":\"%s\"", from_now(3600)));
-    shop_buy(shop.port, "later", "u", 1, "k", &response);
-    CHECK_PROBLEM(&response, 409, "not-started");
-    shop_put(shop.port, "over", "\"stock\":1,\"ends_at\":\"2020-01-01T00:00:00Z\"");
-    shop_buy(shop.port, "over", "u", 1, "k", &response);
-    CHECK_PROBLEM(&response, 409, "ended");
-    shop_put(
-        shop.port, "now",
-        harness_format("\"stock\":1,\"starts_at\":\"%s\",\"ends_at\":\"%s\"", from_now(-60), from_now(3600)));
-    CHECK_INT(shop_buy(shop.port, "now", "u", 1, "k", NULL), 201);
-}
-
-static bool has_ended(void *arg) {
-    struct web_response response;
-    (void)arg;
-    shop_buy(shop.port, "closing", "u", 6, "late", &response);
-    CHECK_INT(response.status, 409);
-    return strcmp(shop_text(&response, "type"), "/problems/ended") == 0;
-}
-
-static void a_replay_after_the_end(void) {
-    struct web_response first;
-    shop_put(shop.port, "closing", harness_format("\"stock\":5,\"ends_at\":\"%s\"", from_now(2)));
-    CHECK_INT(shop_buy(shop.port, "closing", "u1", 1, "k1", &first), 201);
-    CHECK(harness_wait(has_ended, NULL, 10000));
-    check_replay("closing", "u1", 1, "k1", &first);
-}
-
 static void unknown_items(void) {
     struct web_response response;
-    for (int i = 0; i < 3; i++) {
-        shop_buy(shop.port, "nothing", "u", 1, "k", &response);
-        CHECK_PROBLEM(&response, 404, "unknown-item");
-    }
+    shop_buy(shop.port, "nothing", "u", 1, "k", &response);
+    CHECK_PROBLEM(&response, 404, "unknown-item");
     shop_get(shop.port, "/v1/items/nothing", &response);
     CHECK_PROBLEM(&response, 404, "unknown-item");
     shop_admin(shop.port, "GET", "/v1/items/nothing/audit", NULL, &response);
@@ -313,34 +249,28 @@ static void keys(void) {
                                   {"tab\tbed", "at 3,"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         buy_with(harness_format("Idempotency-Key: %s\r\n", bad[i][0]), body, &response);
-        CHECK_PROBLEM(&response, 400, "invalid-request");
-        CHECK_STR(shop_text(&response, "field"), "Idempotency-Key");
+        check_invalid(&response, "Idempotency-Key");
         CHECK_HAS(shop_text(&response, "detail"), bad[i][1]);
     }
-    const char *const good[] = {
-        harness_repeat('k', 255), harness_repeat('k', 254), "k", "!", "~", "\"{}\\':;"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        const char *header = harness_format("idempotency-KEY:%s \r\n", good[i]);
-        CHECK_INT(buy_with(header, body, &response), 201);
-        check_bought(&response, "keyed", "u", 1, false);
-        CHECK_INT(buy_with(header, body, &response), 201);
-        check_bought(&response, "keyed", "u", 1, true);
+    const char *const good[] = {harness_repeat('k', 255), "k", "!", "~", "\"{}\\':;"};
+    for (size_t i = 0; i < 2 * (sizeof good / sizeof *good); i++) {
+        CHECK_INT(buy_with(harness_format("idempotency-KEY:%s \r\n", good[i / 2]), body, &response), 201);
+        check_bought(&response, "keyed", "u", 1, i % 2);
     }
     CHECK_INT(shop_audit(shop.port, "keyed", "orders"), sizeof good / sizeof *good);
     /* Blanks behind a value are none of it: browsers send such cookies. */
     static const char *const blanks[] = {"Cookie: a=b; \r\n", "Cookie: \r\n", "Cookie:\r\n",
                                          "Accept: */* \t \r\n", "Accept: */* \nCookie: a=b; c=d; \n"};
     for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
-        CHECK_INT(
-            buy_with(harness_format("%sIdempotency-Key: k\r\n%s", blanks[i], blanks[i]), body, &response),
-            201);
+        buy_with(harness_format("%sIdempotency-Key: k\r\n%s", blanks[i], blanks[i]), body, &response);
         check_bought(&response, "keyed", "u", 1, true);
     }
-    buy_with("Idempotency-Key: k\r\n", shop_purchase_body("keyed", "u", 2), &response);
-    CHECK_PROBLEM(&response, 422, "key-reused");
+    buy_with("Idempotency-Key: k\r\n", shop_purchase_body("keyed", "u", 0), &response);
+    check_invalid(&response, "quantity");
 }
 
-/* Whoever guesses a buyer's key burns nothing with it, and learns nothing. */
+/* A key belongs to one request of one user. Who guesses another's burns nothing with it, and learns nothing.
+ */
 static void keys_of_others(void) {
     struct web_response mallory, response, again;
     shop_put(shop.port, "wanted", "\"stock\":9,\"per_user_limit\":3");
@@ -350,30 +280,140 @@ static void keys_of_others(void) {
     CHECK(strcmp(shop_text(&response, "order"), shop_text(&mallory, "order")) != 0);
     shop_buy(shop.port, "wanted", "ann", 2, "order-1", &again);
     CHECK_PROBLEM(&again, 422, "key-reused");
-    check_replay("wanted", "ann", 1, "order-1", &response);
-    check_replay("wanted", "mallory", 3, "order-1", &mallory);
+    check_replay("wanted", "ann", 1, "order-1", &response, "confirmed");
+    check_replay("wanted", "mallory", 3, "order-1", &mallory, "confirmed");
     CHECK_INT(shop_audit(shop.port, "wanted", "sold"), 4);
 }
 
-static void nonsense(void) {
-    static const char *const bad[][2] = {
-        {"", "body"},
-        {"{\"item\":\"x\"", "body"},
-        {"{\"item\":\"\",\"user\":\"u\",\"quantity\":1}", "item"},
-        {"{\"item\":\"x\",\"user\":\"a b\",\"quantity\":1}", "user"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":0}", "quantity"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1001}", "quantity"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1.0}", "quantity"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1}!", "body"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"price\":0}", "price"},
-        {"{\"item\":\"x\",\"user\":\"u\",\"quantity\":1,\"user\":\"v\"}", "user"},
-    };
+/* ---- orders ---- */
+
+static const char *hold(const char *item, int quantity, const char *key, struct web_response *first) {
+    CHECK_INT(shop_buy(shop.port, item, "u", quantity, key, first), 201);
+    CHECK_STR(shop_text(first, "state"), "held");
+    CHECK_INT(strlen(shop_text(first, "expires_at")), strlen("2030-01-31T20:00:00.000Z"));
+    CHECK_INT(shop_audit(shop.port, item, "held"), quantity);
+    check_replay(item, "u", quantity, key, first, "held");
+    return shop_text(first, "order");
+}
+
+/* Twice, which is once. */
+static void check_step(const char *id, const char *step, const char *state) {
     struct web_response response;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        buy_with("Idempotency-Key: k\r\n", bad[i][0], &response);
-        CHECK_PROBLEM(&response, 400, "invalid-request");
-        CHECK_STR(shop_text(&response, "field"), bad[i][1]);
+    const char *const steps[] = {step, step, NULL};
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(shop_order(shop.port, id, steps[i], &response), 200);
+        CHECK_STR(web_header(&response, "Content-Type"), "application/json");
+        CHECK_STR(shop_text(&response, "order"), id);
+        CHECK_STR(shop_text(&response, "state"), state);
     }
+}
+
+static void check_refused(const char *id, const char *step, int status, const char *type) {
+    struct web_response response;
+    shop_order(shop.port, id, step, &response);
+    CHECK_PROBLEM(&response, status, type);
+}
+
+static void settle(void) {
+    struct web_response first;
+    shop_put(shop.port, "c", "\"stock\":10,\"hold_seconds\":3600");
+    const char *id = hold("c", 3, "k", &first);
+    check_step(id, "confirm", "confirmed");
+    check_refused(id, "cancel", 409, "order-confirmed");
+    check_replay("c", "u", 3, "k", &first, "confirmed");
+    id = hold("c", 4, "k2", &first);
+    check_step(id, "cancel", "cancelled");
+    check_refused(id, "confirm", 409, "order-cancelled");
+    check_replay("c", "u", 4, "k2", &first, "cancelled");
+    CHECK_INT(shop_audit(shop.port, "c", "available"), 7);
+}
+
+static bool is_expired(void *arg) {
+    struct web_response response;
+    return shop_order(shop.port, arg, NULL, &response) == 200 &&
+           strcmp(shop_text(&response, "state"), "expired") == 0;
+}
+
+static void expire(void) {
+    struct web_response first;
+    shop_put(shop.port, "e", "\"stock\":10,\"hold_seconds\":1");
+    const char *id = hold("e", 4, "k", &first);
+    CHECK(harness_wait(is_expired, (void *)(uintptr_t)id, EXPIRY_MS));
+    check_refused(id, "confirm", 410, "order-expired");
+    check_refused(id, "cancel", 410, "order-expired");
+    check_replay("e", "u", 4, "k", &first, "expired");
+    CHECK_INT(shop_audit(shop.port, "e", "available"), 10);
+}
+
+static void unknown_orders(void) {
+    static const char digest[] = "AAAAAAAAAAAAAAAAAAAAAA";
+    const char *const ids[] = {"x",
+                               "none:",
+                               ":AAAAAAAAAAAAAAAAAAAAAA",
+                               harness_format("none:%s", digest),
+                               harness_format("c:%sA", digest),
+                               harness_format("c:%.21s", digest),
+                               harness_format("c:%.21s%%20", digest),
+                               harness_format("{c}:%s", digest),
+                               harness_format("a%%20b:%s", digest),
+                               harness_format("%0600d", 0)};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        check_refused(ids[i], NULL, 404, "unknown-order");
+        if (strlen(ids[i]) < 500) {
+            check_refused(ids[i], "confirm", 404, "unknown-order");
+            check_refused(ids[i], "cancel", 404, "unknown-order");
+        }
+    }
+}
+
+static void bodies_of_steps(void) {
+    struct web_response response;
+    static const char *const steps[] = {"confirm", "cancel"};
+    shop_put(shop.port, "bodies", "\"stock\":10,\"hold_seconds\":3600");
+    CHECK_INT(shop_buy(shop.port, "bodies", "w", 1, "k", &response), 201);
+    const char *id = shop_text(&response, "order");
+    for (int i = 0; i < 2; i++) {
+        const char *path = harness_format("/v1/orders/%s/%s", id, steps[i]);
+        web_call(shop.port, "POST", path, NULL, "{\"force\":true}", &response);
+        check_invalid(&response, "force");
+    }
+    const char *confirm = harness_format("/v1/orders/%s/confirm", id);
+    CHECK_INT(web_call(shop.port, "POST", confirm, NULL, " {} ", NULL), 200);
+    CHECK_INT(web_call(shop.port, "POST", confirm, NULL, NULL, NULL), 200);
+}
+
+/* Commands that the store has carried out, also inside of scripts; but for the looks into 64 indexes of due
+ * times, which one script makes. */
+static long long commands(void) {
+    const char *at = redis_command(&shop.redis, "INFO", "commandstats", NULL);
+    long long sum = 0;
+    while ((at = strstr(at, "calls=")))
+        sum += strtoll(at += 6, NULL, 10);
+    at = strstr(redis_command(&shop.redis, "INFO", "commandstats", NULL), "zrangebyscore:calls=");
+    sum -= at ? strtoll(strchr(at, '=') + 1, NULL, 10) : 0;
+    return sum;
+}
+
+/* The service alone, with items that had holds, costs the store less than 100 commands a second. */
+static void idle(void) {
+    enum { ITEMS = 40, LOOK_MS = 2000, MOST_A_SECOND = 100 };
+    double before = shop_metric(shop.port, "seckill_holds_expired_total");
+    for (int i = 0; i < ITEMS; i++) {
+        const char *name = harness_format("idle%d", i);
+        shop_put(shop.port, name, "\"stock\":1,\"hold_seconds\":1");
+        CHECK_INT(shop_buy(shop.port, name, "u", 1, "k", NULL), 201);
+    }
+    int64_t deadline_ms = harness_now_ms() + EXPIRY_MS;
+    while (shop_metric(shop.port, "seckill_holds_expired_total") < before + ITEMS) {
+        CHECK(harness_now_ms() < deadline_ms);
+        harness_pause_ms(100);
+    }
+    int64_t from_ms = harness_now_ms();
+    long long from = commands();
+    harness_pause_ms(LOOK_MS);
+    long long cost = commands() - from;
+    printf("     %lld commands in %d ms\n", cost, LOOK_MS);
+    CHECK(cost * 1000 < MOST_A_SECOND * (harness_now_ms() - from_ms));
 }
 
 /* ---- restock and audit ---- */
@@ -388,33 +428,24 @@ static void restock(void) {
     CHECK_INT(shop_number(&first, "stock"), 1010);
     CHECK_INT(shop_number(&first, "available"), 1000);
     CHECK(!web_header(&first, "Idempotent-Replayed"));
-    CHECK_INT(shop_buy(shop.port, "refill", "u", 300, "k2", NULL), 201);
     CHECK_INT(shop_restock(shop.port, "refill", 1, "r2", NULL), 200);
     CHECK_INT(shop_restock(shop.port, "refill", 1000, "r1", &response), 200);
     CHECK_STR(response.body, first.body);
     CHECK_STR(web_header(&response, "Idempotent-Replayed"), "true");
     shop_restock(shop.port, "refill", 999, "r1", &response);
     CHECK_PROBLEM(&response, 422, "key-reused");
-    const int bad[] = {0, -1, 1000000001};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        shop_restock(shop.port, "refill", bad[i], "r3", &response);
-        CHECK_PROBLEM(&response, 400, "invalid-request");
-        CHECK_STR(shop_text(&response, "field"), "quantity");
-    }
+    shop_restock(shop.port, "refill", 0, "r3", &response);
+    check_invalid(&response, "quantity");
     shop_admin(shop.port, "POST", "/v1/items/refill/restock", "{\"quantity\":1}", &response);
     CHECK_PROBLEM(&response, 400, "key-missing");
     shop_restock(shop.port, "a%20b", 1, "r", &response);
-    CHECK_PROBLEM(&response, 400, "invalid-request");
-    CHECK_STR(shop_text(&response, "field"), "item");
-    CHECK_INT(shop_audit(shop.port, "refill", "stock"), 1011);
-    CHECK_INT(shop_audit(shop.port, "refill", "available"), 701);
+    check_invalid(&response, "item");
     shop_restock(shop.port, "refill", 1000000000, "r3", &response);
-    CHECK_PROBLEM(&response, 400, "invalid-request");
-    CHECK_STR(shop_text(&response, "field"), "quantity");
+    check_invalid(&response, "quantity");
     CHECK_HAS(shop_text(&response, "detail"), "999998989 more fit");
     CHECK_INT(shop_restock(shop.port, "refill", 999998989, "r3", &response), 200);
     CHECK_INT(shop_number(&response, "stock"), 1000000000);
-    CHECK_INT(shop_number(&response, "available"), 999999690);
+    CHECK_INT(shop_number(&response, "available"), 999999990);
 }
 
 static void audit(void) {
@@ -434,12 +465,9 @@ static void audit(void) {
                    {"oversold", 0}, {"cancelled", 1},  {"expired", 0}, {"over_limit", 0}, {"unreadable", 0}};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         CHECK_INT(shop_audit(shop.port, "audited", members[i].name), members[i].value);
-    /* It counts orders, not what the counters say: each of these must show. */
+    /* It counts orders, not what the counters say: this must show. */
     const struct redis_server *redis = shop_store_of(&shop.store, stock_key("audited"));
-    CHECK_INT(redis_integer(redis, "HINCRBY", stock_key("audited"), "available", "1", NULL), 95);
-    CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
-    CHECK_HAS(response.body, "\"conserved\":false");
-    redis_command(redis, "HINCRBY", stock_key("audited"), "available", "-95", NULL);
+    redis_command(redis, "HINCRBY", stock_key("audited"), "available", "-94", NULL);
     stock_add_initial(redis, "audited", -95);
     CHECK_INT(shop_admin(shop.port, "GET", "/v1/items/audited/audit", NULL, &response), 200);
     CHECK_INT(shop_number(&response, "oversold"), 1);
@@ -458,29 +486,31 @@ static void on_store(enum shop_kind kind, bool listing) {
     static const struct {
         const char *what;
         void (*test)(void);
+        bool once; /* with one Redis: the store has no part in it */
     } tests[] = {
-        {"PUT an item", put_an_item},
-        {"PUT with all terms", put_all_terms},
-        {"PUT nonsense", put_nonsense},
-        {"the service's own strategy", the_services_strategy},
-        {"a purchase", buy},
-        {"sold out, restocked", sold_out_and_restocked},
-        {"limits and windows", limits_and_windows},
-        {"a replay after the end", a_replay_after_the_end},
-        {"unknown items", unknown_items},
-        {"refusals name the term", refusals_name_the_term},
-        {"a lesson's lock names --teaching", a_lesson_names_the_flag},
-        {"idempotency keys", keys},
-        {"keys of others", keys_of_others},
-        {"nonsense is blamed on its field", nonsense},
-        {"restock", restock},
-        {"audit", audit},
-        {"the end", the_end},
+        {"PUT an item", put_an_item, false},
+        {"PUT with all terms", put_all_terms, false},
+        {"PUT nonsense", put_nonsense, true},
+        {"the service's own strategy", the_services_strategy, true},
+        {"a purchase, sold out, restocked", buy, false},
+        {"refusals name the term", refusals_name_the_term, false},
+        {"unknown items", unknown_items, false},
+        {"idempotency keys", keys, true},
+        {"keys of others", keys_of_others, false},
+        {"an order is confirmed or cancelled", settle, false},
+        {"a hold expires", expire, false},
+        {"unknown orders", unknown_orders, true},
+        {"bodies of confirm and cancel", bodies_of_steps, true},
+        {"an idle service costs the store next to nothing", idle, true},
+        {"restock", restock, false},
+        {"audit", audit, false},
+        {"the end", the_end, false},
     };
     if (!listing)
         shop_open_on(&shop, kind);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        harness_run(harness_format("%s: %s", shop_kinds[kind], tests[i].what), tests[i].test);
+        if (kind == SHOP_REDIS || !tests[i].once)
+            harness_run(harness_format("%s: %s", shop_kinds[kind], tests[i].what), tests[i].test);
 }
 
 int main(int argc, char **argv) {

@@ -21,10 +21,11 @@ static bool serves(void *arg) {
 
 enum { AS_IT_IS = 0 };
 
-/* With an item that has STOCK units. The limits of an address, or AS_IT_IS: those of the file. */
-static void open_site_with(struct site *site, int redis_port, bool proxies, int per_address, int connections,
-                           const char *store_timeout) {
-    const char *env[INSTANCES + 5] = {NULL};
+/* With an item that has STOCK units. `per_address`: requests of one address in ten seconds, or AS_IT_IS: as
+ * the file says. */
+static void open_site(struct site *site, int redis_port, bool proxies, int per_address,
+                      const char *store_timeout) {
+    const char *env[INSTANCES + 4] = {NULL};
     int set = 0;
     for (int i = 0; i < INSTANCES; i++) {
         seckilld_start(&site->instances[i], redis_port, "--workers", "1", "--store-timeout", store_timeout,
@@ -42,15 +43,21 @@ static void open_site_with(struct site *site, int redis_port, bool proxies, int 
     env[set++] = harness_format("SECKILL_OPERATOR=127.0.0.1:%d", site->operator_port);
     if (per_address != AS_IT_IS)
         env[set++] = harness_format("SECKILL_PER_ADDRESS=%d", per_address);
-    if (connections != AS_IT_IS)
-        env[set++] = harness_format("SECKILL_CONNECTIONS=%d", connections);
     const char *argv[] = {"haproxy", "-f", "deploy/haproxy.cfg", NULL};
     proc_spawn(&site->haproxy, argv, env, harness_format("%s/haproxy.log", harness_dir()));
     CHECK(harness_wait(serves, site, 20000));
 }
 
-static void open_site(struct site *site, int redis_port, bool proxies, int per_address) {
-    open_site_with(site, redis_port, proxies, per_address, 1000, "1000");
+/* The store has been promoted: an instance that is started then does not sell for some seconds. */
+static void open_after_failover(struct site *site) {
+    struct redis_server first, redis, replica;
+    redis_start(&first, NULL);
+    redis_start_replica(&redis, &first);
+    redis_wait_copied(&first, &redis);
+    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+    redis_start_replica(&replica, &redis);
+    redis_wait_copied(&redis, &replica);
+    open_site(site, redis.port, false, MANY, "1000");
 }
 
 static struct crowd *open_doors(const struct site *site) {
@@ -94,65 +101,29 @@ static bool is_ready_for_a_second(void *arg) {
     return readiness->since_ms && harness_now_ms() - readiness->since_ms >= 1000;
 }
 
-/* One after the other is ended by the signal, started, and waited for: as docs/grow.md says, or, if it was
- * killed, until HAProxy sends it purchases. */
-static void restart_below(struct site *site, int signal, bool at_once) {
-    struct crowd *crowd = open_doors(site);
-    for (int i = 0; i < INSTANCES; i++) {
+/* The first is ended, started, and waited for, as docs/grow.md says. The second is killed, and waited for
+ * until HAProxy sends it purchases. The third is killed and started at once, by what watches over it, before
+ * HAProxy finds that it was gone. Nobody waits for one that does not sell yet, or hears so. */
+static void restarts(void) {
+    enum way { ENDED, KILLED, STARTED_AT_ONCE };
+    struct site site;
+    open_after_failover(&site);
+    struct crowd *crowd = open_doors(&site);
+    for (int i = ENDED; i <= STARTED_AT_ONCE; i++) {
+        struct seckilld *instance = &site.instances[i];
         crowd_wait(crowd, crowd_answered(crowd) + STEP);
-        if (signal == SIGTERM)
-            CHECK_INT(seckilld_stop(&site->instances[i]), 0);
+        if (i == ENDED)
+            CHECK_INT(seckilld_stop(instance), 0);
         else
-            seckilld_kill(&site->instances[i]);
-        if (!at_once)
+            seckilld_kill(instance);
+        if (i != STARTED_AT_ONCE)
             crowd_wait(crowd, crowd_answered(crowd) + STEP);
-        seckilld_restart(&site->instances[i]);
-        struct readiness readiness = {.port = site->instances[i].port};
-        if (signal == SIGTERM || at_once)
-            CHECK(harness_wait(is_ready_for_a_second, &readiness, 20000));
-        else
-            CHECK(harness_wait(buys_here, &site->instances[i], 20000));
+        seckilld_restart(instance);
+        struct readiness readiness = {.port = instance->port};
+        CHECK(i == KILLED ? harness_wait(buys_here, instance, 20000)
+                          : harness_wait(is_ready_for_a_second, &readiness, 20000));
     }
-    close_doors(site, crowd);
-}
-
-static void rolling_restart(void) {
-    struct redis_server redis;
-    struct site site;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, MANY);
-    restart_below(&site, SIGTERM, false);
-}
-
-static void killed(void) {
-    struct redis_server redis;
-    struct site site;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, MANY);
-    restart_below(&site, SIGKILL, false);
-}
-
-/* An instance that is started then does not sell for some seconds: nobody waits for it, or hears so. */
-static void restart_after_failover(int signal, bool at_once) {
-    struct redis_server first, redis, replica;
-    struct site site;
-    redis_start(&first, NULL);
-    redis_start_replica(&redis, &first);
-    redis_wait_copied(&first, &redis);
-    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    redis_start_replica(&replica, &redis);
-    redis_wait_copied(&redis, &replica);
-    open_site(&site, redis.port, false, MANY);
-    restart_below(&site, signal, at_once);
-}
-
-static void rolling_restart_after_failover(void) {
-    restart_after_failover(SIGTERM, false);
-}
-
-/* By what watches over it, before HAProxy finds that it was gone. */
-static void started_at_once_after_failover(void) {
-    restart_after_failover(SIGKILL, true);
+    close_doors(&site, crowd);
 }
 
 static void cut_next(const struct site *site) {
@@ -165,15 +136,14 @@ static bool is_replayed(const struct web_response *response) {
 }
 
 /* The answer to a purchase is lost, or that to a health check, which may come first: in time it is the
- * former. The buyer gets it from another instance,
- * which may lose it too; there are three retries. */
+ * former. The buyer gets it from another instance, which may lose it too; there are three retries. */
 static void a_lost_answer(void) {
     enum { TRIES = 200 };
     struct redis_server redis;
     struct site site;
     struct web_response response = {.status = 0};
     redis_start(&redis, NULL);
-    open_site(&site, redis.port, true, MANY);
+    open_site(&site, redis.port, true, MANY, "1000");
     int tries = 0;
     do {
         cut_next(&site);
@@ -189,22 +159,18 @@ static void a_lost_answer(void) {
     }
     CHECK_INT(status, 502);
     CHECK_STR(shop_text(&response, "type"), "/problems/store-unavailable");
-}
-
-/* An audit may take minutes: it is not begun again by another instance. */
-static void a_lost_audit(void) {
-    enum { TRIES = 200 };
-    struct redis_server redis;
-    struct site site;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, true, MANY);
-    int status = 0;
-    for (int tries = 0; status != 502 && tries < TRIES; tries++) {
-        cut_next(&site); /* or the answer to a health check */
+    /* An audit may take minutes: it is not begun again by another instance. */
+    for (status = tries = 0; status != 502 && tries < TRIES; tries++) {
+        cut_next(&site);
         status = web_call(site.operator_port, "GET", "/v1/audit", SECKILLD_ADMIN, NULL, NULL);
     }
     CHECK_INT(status, 502);
 }
+
+/* ---- one site, that the tests from here on share ---- */
+
+static struct redis_server redis;
+static struct site site;
 
 static void check_passes(int port, const char *method, const char *path, const char *headers,
                          const char *body) {
@@ -214,11 +180,7 @@ static void check_passes(int port, const char *method, const char *path, const c
 }
 
 static void what_buyers_may_ask(void) {
-    struct redis_server redis;
-    struct site site;
     struct web_response order, basket;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, MANY);
     shop_put(site.instances[0].port, "held", "\"stock\":10,\"hold_seconds\":600");
     CHECK_INT(shop_buy(site.port, "held", "ann", 1, "k", &order), 201);
     CHECK_INT(shop_basket(site.port, "ann", "held:1", "k", &basket), 201);
@@ -241,54 +203,28 @@ static void what_buyers_may_ask(void) {
 
 /* Whatever token goes with it, and however the path is spelled. The answer is HAProxy's own. */
 static void what_buyers_may_not_ask(void) {
-    static const char *const calls[][2] = {
-        {"GET", "/metrics"},
-        {"HEAD", "/metrics"},
-        {"GET", "/readyz"},
-        {"GET", "/livez"},
-        {"GET", "/%6detrics"},
-        {"GET", "/%6Detrics"},
-        {"GET", "//metrics"},
-        {"GET", "/./metrics"},
-        {"GET", "/v1/../metrics"},
-        {"GET", "/v1/items/../../metrics"},
-        {"GET", "/openapi.json/../metrics"},
-        {"GET", "/v1/items/phone/../../../metrics"},
-        {"GET", "/v1/items/..%2f..%2fmetrics"},
-        {"GET", "/metrics?/v1/items/phone"},
-        {"GET", "/metrics;/openapi.json"},
-        {"GET", "http://shop.example/metrics"},
-        {"GET", "http://shop.example/%6detrics"},
-        {"GET", "https://shop.example//metrics"},
-        {"GET", "http://shop.example/v1/items/phone/../../metrics"},
-        {"GET", "/v1/lock"},
-        {"GET", "/v1/%6cock"},
-        {"GET", "/v1/items/phone/audit"},
-        {"GET", "/v1/items/phone%2faudit"},
-        {"POST", "/v1/items/phone/restock"},
-        {"POST", "/v1/transfers"},
-        {"POST", "/v1/%74ransfers"},
-        {"PUT", "/v1/items/another"},
-        {"PUT", "/v1/lock"},
-        {"DELETE", "/v1/items/phone"},
-        {"POST", "/openapi.json"},
-        {"OPTIONS", "*"},
-    };
-    struct redis_server redis;
-    struct site site;
+    static const char calls[] =
+        "GET /metrics|HEAD /metrics|GET /readyz|GET /livez|GET /%6detrics|GET /%6Detrics|"
+        "GET //metrics|GET /./metrics|GET /v1/../metrics|GET /v1/items/../../metrics|"
+        "GET /openapi.json/../metrics|GET /v1/items/phone/../../../metrics|"
+        "GET /v1/items/..%2f..%2fmetrics|GET /metrics?/v1/items/phone|GET /metrics;/openapi.json|"
+        "GET http://shop.example/metrics|GET http://shop.example/%6detrics|"
+        "GET https://shop.example//metrics|GET http://shop.example/v1/items/phone/../../metrics|"
+        "GET /v1/lock|GET /v1/%6cock|GET /v1/items/phone/audit|GET /v1/items/phone%2faudit|"
+        "POST /v1/items/phone/restock|POST /v1/transfers|POST /v1/%74ransfers|PUT /v1/items/another|"
+        "PUT /v1/lock|DELETE /v1/items/phone|POST /openapi.json|OPTIONS *";
     struct web_response response;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, MANY);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    char *rest = harness_format("%s", calls);
+    for (char *call; (call = strsep(&rest, "|"));) {
         struct web_conn conn;
-        bool head = strcmp(calls[i][0], "HEAD") == 0;
+        bool head = strncmp(call, "HEAD", 4) == 0;
         CHECK(web_open(&conn, site.port));
-        web_send_text(&conn, harness_format("%s %s HTTP/1.1\r\nHost: shop.example\r\n" SECKILLD_ADMIN "\r\n",
-                                            calls[i][0], calls[i][1]));
+        web_send_text(&conn,
+                      harness_format("%s HTTP/1.1\r\nHost: shop.example\r\n" SECKILLD_ADMIN "\r\n", call));
         CHECK_INT(head ? web_read_head(&conn, &response) : web_read_response(&conn, &response), WEB_OK);
         if (response.status != 404 ||
             (!head && strcmp(shop_text(&response, "detail"), "There is nothing at this path.") != 0))
-            FAIL("%s %s is answered %d: %s", calls[i][0], calls[i][1], response.status, response.body);
+            FAIL("%s is answered %d: %s", call, response.status, response.body);
         web_close(&conn);
     }
     /* The operator has a door of their own. */
@@ -298,35 +234,11 @@ static void what_buyers_may_not_ask(void) {
     CHECK_INT(web_call(site.operator_port, "PUT", "/v1/items/third", NULL, "{\"stock\":1}", NULL), 401);
 }
 
-static void its_own_answers(void) {
-    struct redis_server redis;
-    struct site site;
-    struct web_response response;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, AS_IT_IS);
-    CHECK_INT(shop_get(site.port, "/metrics", &response), 404);
-    CHECK_STR(shop_text(&response, "type"), "/problems/not-found");
-    CHECK_INT(shop_get(site.port, "/openapi.json", NULL), 200);
-    for (int i = 0; i < INSTANCES; i++)
-        CHECK_INT(seckilld_stop(&site.instances[i]), 0);
-    CHECK_INT(shop_buy(site.port, "phone", "ann", 1, "k", &response), 503);
-    CHECK_PROBLEM(&response, 503, "store-unavailable");
-    for (int i = 0; i < 200; i++) { /* and some before these; all in less than ten seconds */
-        shop_get(site.port, "/v1/items/phone", &response);
-        CHECK(response.status == 503 || i >= 150);
-    }
-    CHECK_PROBLEM(&response, 429, "overloaded");
-}
-
 /* One address has only so many connections; when it closes one it may make another. */
 static void its_connections(void) {
     enum { MOST = 100 };
-    struct redis_server redis;
-    struct site site;
     struct web_conn conns[MOST], more;
     struct web_response response;
-    redis_start(&redis, NULL);
-    open_site_with(&site, redis.port, false, MANY, AS_IT_IS, "1000");
     for (int i = 0; i < MOST; i++) {
         CHECK(web_open(&conns[i], site.port));
         CHECK_INT(web_request(&conns[i], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
@@ -339,26 +251,20 @@ static void its_connections(void) {
     CHECK_INT(web_request(&conns[1], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
     web_close(&conns[0]);
     CHECK(harness_wait(serves, &site, 10000));
+    for (int i = 1; i < MOST; i++)
+        web_close(&conns[i]);
 }
 
 /* A store that stalls for more than a second takes no instance out: they are asked for their health
  * meanwhile, and are waited for. */
 static void a_store_that_stalls(void) {
-    struct redis_server redis;
-    struct site site;
     struct web_conn buyer;
-    struct web_response response;
-    redis_start(&redis, NULL);
-    open_site_with(&site, redis.port, false, MANY, 1000, "10000");
     size_t before = strlen(proc_output(&site.haproxy)); /* by the tests before this one */
     redis_pause(&redis);
-    CHECK(web_open(&buyer, site.port));
-    web_send_text(&buyer, shop_purchase_raw("phone", "ann", 1, "k"));
+    shop_buy_begin(&buyer, site.port, "phone", "ann", 1, "stalled");
     harness_pause_ms(1700);
     redis_resume(&redis);
-    CHECK_INT(web_read_response(&buyer, &response), WEB_OK);
-    CHECK_INT(response.status, 201);
-    web_close(&buyer);
+    shop_check_answer(&buyer, 201, NULL);
     CHECK(!strstr(proc_output(&site.haproxy) + before, "is DOWN"));
 }
 
@@ -375,31 +281,49 @@ static bool is_said(void *arg) {
 
 /* An instance that stands still is sent nothing more. */
 static void an_instance_that_stands_still(void) {
-    struct redis_server redis;
-    struct site site;
-    redis_start(&redis, NULL);
-    open_site(&site, redis.port, false, MANY);
     struct said said = {&site, strlen(proc_output(&site.haproxy)), "is DOWN"};
     proc_kill(&site.instances[0].proc, SIGSTOP);
     CHECK(harness_wait(is_said, &said, 20000));
     for (int i = 0; i < 30; i++)
-        CHECK_INT(shop_buy(site.port, "phone", "ann", 1, harness_format("k%d", i), NULL), 201);
+        CHECK_INT(shop_buy(site.port, "phone", "ann", 1, harness_format("still-%d", i), NULL), 201);
     proc_kill(&site.instances[0].proc, SIGCONT);
     said.what = "is UP";
     CHECK(harness_wait(is_said, &said, 20000));
 }
 
+/* ---- a site of its own ---- */
+
+static void its_own_answers(void) {
+    struct redis_server own_redis;
+    struct site own;
+    struct web_response response;
+    redis_start(&own_redis, NULL);
+    open_site(&own, own_redis.port, false, AS_IT_IS, "1000");
+    CHECK_INT(shop_get(own.port, "/metrics", &response), 404);
+    CHECK_STR(shop_text(&response, "type"), "/problems/not-found");
+    CHECK_INT(shop_get(own.port, "/openapi.json", NULL), 200);
+    for (int i = 0; i < INSTANCES; i++)
+        CHECK_INT(seckilld_stop(&own.instances[i]), 0);
+    CHECK_INT(shop_buy(own.port, "phone", "ann", 1, "k", &response), 503);
+    CHECK_PROBLEM(&response, 503, "store-unavailable");
+    for (int i = 0; i < 200; i++) { /* and some before these; all in less than ten seconds */
+        shop_get(own.port, "/v1/items/phone", &response);
+        CHECK(response.status == 503 || i >= 150);
+    }
+    CHECK_PROBLEM(&response, 429, "overloaded");
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("a rolling restart", rolling_restart);
-    harness_run("a rolling restart after a failover", rolling_restart_after_failover);
-    harness_run("instances are killed", killed);
-    harness_run("instances are killed after a failover, and started at once", started_at_once_after_failover);
-    harness_run("a lost answer", a_lost_answer);
-    harness_run("a lost audit", a_lost_audit);
+    harness_run("instances are ended, killed, and started at once after a failover", restarts);
+    harness_run("a lost answer, and a lost audit", a_lost_answer);
+    harness_run("its own answers", its_own_answers);
+    if (*harness_dir()) {
+        redis_start(&redis, NULL);
+        open_site(&site, redis.port, false, MANY, "10000");
+    }
     harness_run("what buyers may ask", what_buyers_may_ask);
     harness_run("what buyers may not ask", what_buyers_may_not_ask);
-    harness_run("its own answers", its_own_answers);
     harness_run("connections of one address", its_connections);
     harness_run("a store that stalls", a_store_that_stalls);
     harness_run("an instance that stands still", an_instance_that_stands_still);

@@ -279,6 +279,11 @@ static void members_told(void) {
     struct web_response got;
     struct shop shop;
     shop_open(&shop);
+    CHECK_INT(shop_get(shop.port, "/openapi.json", &got), 200);
+    CHECK_STR(web_header(&got, "Content-Type"), "application/json");
+    json_t *served = json_loadb(got.body, got.len, JSON_REJECT_DUPLICATES, NULL);
+    harness_defer(forget, served);
+    CHECK(json_equal(served, api));
     CHECK_INT(
         shop_admin(shop.port, "PUT", "/v1/items/a",
                    "{\"stock\":9,\"starts_at\":\"2020-01-01T00:00:00Z\",\"ends_at\":\"2099-01-01T00:00:00Z\","

@@ -86,12 +86,13 @@ static bool is_expired(void *arg) {
     return strcmp(shop_text(&response, "state"), "expired") == 0;
 }
 
-static void goes_by_the_store(const char *way) {
+static const char *way;
+
+static void goes_by_the_store(void) {
     struct web_response held, order, brief;
     redis_clock()->ahead_ms = 3600000;
     redis_start(&redis, "--appendfsync", "no", NULL);
-    seckilld_start(&service, redis.port, "--basket", way, NULL);
-    seckilld_wait_ready(&service, 200);
+    seckilld_start_ready(&service, redis.port, "--basket", way, NULL);
     shop_put(service.port, "later", harness_format("\"stock\":9,\"starts_at\":\"%s\"", in(1800000)));
     shop_put(service.port, "now", harness_format("\"stock\":9,\"starts_at\":\"%s\"", in(-1800000)));
     shop_put(service.port, "over", harness_format("\"stock\":9,\"ends_at\":\"%s\"", in(-1800000)));
@@ -112,18 +113,12 @@ static void goes_by_the_store(const char *way) {
     CHECK_INT(seckilld_stop(&service), 0);
 }
 
-static void steps_go_by_the_store(void) {
-    goes_by_the_store("locked");
-}
-
-static void scripts_go_by_the_store(void) {
-    goes_by_the_store("script");
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("as it is measured", measured);
-    harness_run("a store that is an hour ahead, baskets in steps", steps_go_by_the_store);
-    harness_run("a store that is an hour ahead, baskets at once", scripts_go_by_the_store);
+    way = "locked";
+    harness_run("a store that is an hour ahead, baskets in steps", goes_by_the_store);
+    way = "script";
+    harness_run("a store that is an hour ahead, baskets at once", goes_by_the_store);
     return harness_finish();
 }

@@ -146,6 +146,7 @@ static void end_run(struct run *run, int signal, size_t after) {
 static void make_run_serves_and_keeps(void) {
     struct run run;
     take_ports(&run);
+    run.path = path_of_etcd_35();
     spawn_run(&run, (const char *const[3]){NULL});
     wait_said(&run.proc, 0, "On sale: demo, 100 left");
     CHECK_INT(buy(&run, "k-1"), 201);
@@ -160,26 +161,11 @@ static void make_run_serves_and_keeps(void) {
     end_run(&run, SIGTERM, before);
 }
 
-/* A Redis lock leaves the number of its last grant behind. */
-static void make_run_takes_flags(void) {
-    struct run run;
-    take_ports(&run);
-    run.path = path_of_etcd_35();
-    spawn_run(&run, (const char *const[3]){"--lock=redis:", "--teaching", "--strategy=locked"});
-    wait_said(&run.proc, 0, "On sale: demo");
-    CHECK_INT(buy(&run, "k-1"), 201);
-    CHECK_HAS(redis_command(&run.redis, "KEYS", "lock:*", NULL), "fence");
-    end_run(&run, SIGTERM, 0);
-    spawn_run(&run, (const char *const[3]){"--no-such-flag"});
-    CHECK_INT(end_of(&run.proc), 1);
-    CHECK_HAS(proc_output(&run.proc), "--no-such-flag: no such flag");
-}
-
 /* Items keep the terms of the run that made them: that is said, and there is a way to begin anew. */
 static void make_run_with_other_flags(void) {
     struct run run;
     struct web_response response;
-    static const char *const naive[3] = {"--teaching", "--strategy=naive"};
+    static const char *const locked[3] = {"--lock=redis:", "--teaching", "--strategy=locked"};
     static const char *const warning = "WARNING: an earlier run has put demo demo-0";
     take_ports(&run);
     spawn_run(&run, (const char *const[3]){NULL});
@@ -189,17 +175,20 @@ static void make_run_with_other_flags(void) {
     CHECK_HAS(said_by(reset, 1), "It still runs");
     CHECK_INT(buy(&run, "k-1"), 201);
     end_run(&run, SIGTERM, 0);
-    spawn_again(&run, naive);
+    spawn_again(&run, locked);
     wait_said(&run.proc, 0, warning);
     wait_said(&run.proc, 0, "make reset");
     CHECK_HAS(proc_output(&run.proc), "still sold by\nstrategy batch.");
     end_run(&run, SIGTERM, 0);
     CHECK_HAS(said_by(reset, 0), "begins anew");
-    spawn_again(&run, naive);
+    spawn_again(&run, locked);
     wait_said(&run.proc, 0, "On sale: demo, 100 left");
     CHECK_INT(web_call(run.port, "GET", "/v1/items/demo", NULL, NULL, &response), 200);
-    CHECK_HAS(response.body, "\"strategy\":\"naive\"");
+    CHECK_HAS(response.body, "\"strategy\":\"locked\"");
     CHECK(!strstr(proc_output(&run.proc), "WARNING"));
+    CHECK_INT(buy(&run, "k-1"), 201);
+    /* A Redis lock leaves the number of its last grant behind. */
+    CHECK_HAS(redis_command(&run.redis, "KEYS", "lock:*", NULL), "fence");
     end_run(&run, SIGTERM, 0);
 }
 
@@ -230,6 +219,11 @@ static void make_run_wants_its_ports(void) {
         CHECK_INT(end_of(&run.proc), 1);
         CHECK_HAS(proc_output(&run.proc), harness_format("Port %d%s is taken", port, whose[i]));
     }
+    struct run run;
+    take_ports(&run);
+    spawn_run(&run, (const char *const[3]){"--no-such-flag"});
+    CHECK_INT(end_of(&run.proc), 1);
+    CHECK_HAS(proc_output(&run.proc), "--no-such-flag: no such flag");
 }
 
 /* ---- what is installed ---- */
@@ -320,7 +314,8 @@ static void etcd_sh_starts_three(void) {
     int port = free_ports(6);
     const char *argv[] = {"deploy/etcd.sh", harness_format("%s/three", harness_dir()),
                           harness_format("%d", port), NULL};
-    proc_spawn(&proc, argv, NULL, harness_format("%s/three.log", harness_dir()));
+    const char *env[] = {path_of_etcd_35(), NULL};
+    proc_spawn(&proc, argv, env, harness_format("%s/three.log", harness_dir()));
     wait_said(&proc, 0, "Ctrl-C ends it");
     struct etcd_server etcd[2] = {etcd_on(port), etcd_on(port + 2)};
     CHECK_STR(etcd_command(&etcd[0], "put", "a", "1", NULL), "OK");
@@ -337,15 +332,33 @@ static void etcd_sh_starts_three(void) {
     CHECK_INT(end_of(&proc), 0);
 }
 
-static void etcd_sh_knows_35(void) {
+/* ---- three ZooKeepers ---- */
+
+static bool all_serve(void *arg) {
+    const struct zookeeper_server *servers = arg;
+    for (int i = 0; i < 3; i++)
+        if (!strstr(zookeeper_ask(&servers[i], "srvr"), "Mode: "))
+            return false;
+    return true;
+}
+
+static void zookeeper_sh_starts_three(void) {
+    struct zookeeper_server servers[3];
     struct proc proc;
-    const char *env[] = {path_of_etcd_35(), NULL};
-    const char *argv[] = {"deploy/etcd.sh", harness_format("%s/new", harness_dir()),
-                          harness_format("%d", free_ports(6)), NULL};
-    proc_spawn(&proc, argv, env, harness_format("%s/new.log", harness_dir()));
-    wait_said(&proc, 0, "Ctrl-C ends it");
+    int port = free_ports(9);
+    const char *argv[] = {"deploy/zookeeper.sh", harness_format("%s/zookeepers", harness_dir()),
+                          harness_format("%d", port), NULL};
+    for (int i = 0; i < 3; i++)
+        servers[i].port = port + i;
+    proc_spawn(&proc, argv, NULL, harness_format("%s/zookeepers.log", harness_dir()));
+    CHECK(harness_wait(all_serve, servers, START_MS));
+    CHECK_HAS(proc_output(&proc), harness_format("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d\n", port,
+                                                 port + 1, port + 2));
+    zookeeper_leader(servers, 3);
     proc_kill(&proc, SIGTERM);
-    CHECK_INT(end_of(&proc), 0);
+    end_of(&proc);
+    for (int i = 0; i < 3; i++)
+        CHECK(is_nobodys(port + i));
 }
 
 /* ---- several servers of Redis ---- */
@@ -441,15 +454,14 @@ static void cluster_sh(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("make run serves and keeps", make_run_serves_and_keeps);
-    harness_run("make run takes flags", make_run_takes_flags);
     harness_run("make run says what is kept, and make reset removes it", make_run_with_other_flags);
-    harness_run("make run wants its ports", make_run_wants_its_ports);
+    harness_run("make run wants its ports, and flags that there are", make_run_wants_its_ports);
     harness_run("running installs no Java", running_installs_no_java);
     harness_run("make install brings settings, once", make_install_brings_settings);
     harness_run("scripts help", scripts_help);
     harness_run("measuring needs a Redis", measuring_needs_a_redis);
     harness_run("etcd.sh starts three", etcd_sh_starts_three);
-    harness_run("etcd.sh knows what etcd 3.5 says", etcd_sh_knows_35);
+    harness_run("zookeeper.sh starts three", zookeeper_sh_starts_three);
     harness_run("scripts end what refuses to end", scripts_end_what_refuses);
     harness_run("sentinel.sh starts and keeps", sentinel_sh);
     harness_run("cluster.sh starts and keeps", cluster_sh);

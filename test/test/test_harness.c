@@ -64,52 +64,37 @@ static int run_victim(int argc, char **argv) {
     return harness_finish();
 }
 
-/* Runs this program as the victim, with one argument; returns its wait status. */
-static int run_self(const char *argument, char **output) {
+/* Runs this program as the victim, with one argument; its exit status must be this. Returns what it says. */
+static const char *run_self(const char *argument, int exit_status) {
     struct proc self;
     int status;
-    char tmp[300];
-    snprintf(tmp, sizeof tmp, "TMPDIR=%s", harness_dir());
     const char *argv[] = {"/proc/self/exe", argument, NULL};
-    const char *env[] = {"HARNESS_VICTIM=1", tmp, NULL};
+    const char *env[] = {"HARNESS_VICTIM=1", harness_format("TMPDIR=%s", harness_dir()), NULL};
     proc_spawn(&self, argv, env, harness_format("%s/victim-%s.log", harness_dir(), argument));
     CHECK(proc_wait(&self, 30000, &status));
-    *output = proc_output(&self);
-    return status;
-}
-
-static void check_red(const char *test, const char *says) {
-    char *output;
-    int status = run_self(test, &output);
     CHECK(WIFEXITED(status));
-    CHECK_INT(WEXITSTATUS(status), 1);
-    CHECK_HAS(output, harness_format("FAIL %s", test));
-    CHECK_HAS(output, says);
-    CHECK_HAS(output, "---- 0 ok, 1 not");
+    CHECK_INT(WEXITSTATUS(status), exit_status);
+    return proc_output(&self);
 }
 
-static void a_failed_check_is_red(void) {
-    check_red("int", "1 + 1 is 2, not 3");
-    check_red("text", "\"this\" is \"this\", not \"that\"");
-    check_red("thread", "in a thread");
-}
-
-static void a_passed_check_is_green(void) {
-    char *output;
-    CHECK_INT(run_self("passes", &output), 0);
-    CHECK_HAS(output, "ok   passes");
-    CHECK_HAS(output, "---- 1 ok, 0 not");
-}
-
-static void nothing_run_is_red(void) {
-    char *output;
-    CHECK_INT(WEXITSTATUS(run_self("no such test", &output)), 1);
+static void failures_are_red(void) {
+    static const char *const reds[][2] = {{"int", "1 + 1 is 2, not 3"},
+                                          {"text", "\"this\" is \"this\", not \"that\""},
+                                          {"thread", "in a thread"}};
+    for (size_t i = 0; i < sizeof reds / sizeof *reds; i++) {
+        const char *output = run_self(reds[i][0], 1);
+        CHECK_HAS(output, harness_format("FAIL %s", reds[i][0]));
+        CHECK_HAS(output, reds[i][1]);
+        CHECK_HAS(output, "---- 0 ok, 1 not");
+    }
+    run_self("no such test", 1);
+    const char *green = run_self("passes", 0);
+    CHECK_HAS(green, "ok   passes");
+    CHECK_HAS(green, "---- 1 ok, 0 not");
 }
 
 static void a_failed_test_ends_its_servers(void) {
-    char *output;
-    CHECK_INT(WEXITSTATUS(run_self("server", &output)), 1);
-    const char *pid = strstr(output, "server ");
+    const char *output = run_self("server", 1), *pid = strstr(output, "server ");
     CHECK(pid != NULL);
     CHECK_INT(kill((pid_t)strtol(pid + strlen("server "), NULL, 10), 0), -1);
     CHECK_INT(errno, ESRCH);
@@ -144,25 +129,18 @@ static void the_runner_counts(void) {
 
 /* ---- processes and ports ---- */
 
-static void an_end_is_seen(void) {
-    struct proc proc;
-    const char *argv[] = {"sh", "-c", "exit 7", NULL};
-    int status;
-    proc_spawn(&proc, argv, NULL, harness_format("%s/sh.log", harness_dir()));
-    CHECK(proc_wait(&proc, 10000, &status));
-    CHECK_INT(WEXITSTATUS(status), 7);
-    CHECK(!proc_running(&proc));
-}
-
-static void the_environment_is_clean(void) {
+/* It has the environment that it is given, and not this program's SECKILL_ variables. */
+static void a_process_is_seen(void) {
     struct proc proc;
     int status;
-    const char *argv[] = {"sh", "-c", "echo ${SECKILL_STRATEGY-unset} $SECKILL_LISTEN $HOME", NULL};
+    const char *argv[] = {"sh", "-c", "echo ${SECKILL_STRATEGY-unset} $SECKILL_LISTEN $HOME; exit 7", NULL};
     const char *env[] = {"SECKILL_LISTEN=here", "HOME=there", NULL};
     setenv("SECKILL_STRATEGY", "naive", 1);
     proc_spawn(&proc, argv, env, harness_format("%s/env.log", harness_dir()));
     unsetenv("SECKILL_STRATEGY");
     CHECK(proc_wait(&proc, 10000, &status));
+    CHECK_INT(WEXITSTATUS(status), 7);
+    CHECK(!proc_running(&proc));
     CHECK_STR(proc_output(&proc), "unset here there\n");
 }
 
@@ -217,13 +195,10 @@ int main(int argc, char **argv) {
     if (getenv("HARNESS_VICTIM"))
         return run_victim(argc, argv);
     harness_begin(argc, argv);
-    harness_run("a failed check is red", a_failed_check_is_red);
-    harness_run("a passed check is green", a_passed_check_is_green);
-    harness_run("nothing run is red", nothing_run_is_red);
+    harness_run("failures are red", failures_are_red);
     harness_run("a failed test ends its servers", a_failed_test_ends_its_servers);
     harness_run("the runner counts", the_runner_counts);
-    harness_run("a program's status and end are seen", an_end_is_seen);
-    harness_run("the environment is clean", the_environment_is_clean);
+    harness_run("a process is seen, and its environment is clean", a_process_is_seen);
     harness_run("ports differ", ports_differ);
     harness_run("evidence of other servers is kept", evidence_is_kept);
     return harness_finish();

@@ -1,14 +1,14 @@
-/* Strategies of lessons: `naive`, and the same under a lock, `locked`.
+/* Strategies for lessons: `naive`, and `locked`, the same under a lock.
  *
  * It reads how many units are left, compares, and writes the result. Two that read the same number overwrite
  * each other: two units are sold, one is taken. The work delay makes the gap as wide as a payment call would.
- * Under a lock that holds for all sellers this is right. If the lock gave a fence, fenced.c reads and writes,
- * and a holder that a newer one has overtaken writes nothing; if it gave an epoch alone, fenced.c reads. */
+ * Under a lock that holds for all sellers this is right. If the lock gave a fence, fenced.lua reads and
+ * writes, and a holder that a newer one has overtaken writes nothing. If the lock gave only an epoch,
+ * fenced.lua reads. */
 #include <string.h>
 
 #include "inventory/store/shared.h"
 #include "inventory/strategies/client_side.h"
-#include "inventory/strategies/fenced.h"
 #include "inventory/strategies/strategies.h"
 
 /* ---- a purchase ---- */

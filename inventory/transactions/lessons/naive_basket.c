@@ -1,25 +1,22 @@
-/* A basket as people write it: read all items, decide, work, write all. For lessons.
+/* A basket as people write it, for lessons: read all items, decide, work, write all.
  *
  * Two things are wrong with it. A caller that read the same units meanwhile is overwritten, as in naive.c.
- * And between the first and the last write there is half a basket; if the process ends there, nobody knows
- * that it is half of one. If the lines have fencing tokens, line.lua writes by increments and refuses an
- * overtaken holder: that stops the first fault, not the second. */
+ * And between the first and the last write there is half a basket; if the process ends there, nobody notices.
+ * If the lines have fencing tokens, line.lua writes by increments and refuses an overtaken holder: that stops
+ * the first fault, not the second. */
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/store/shared.h"
-#include "inventory/transactions.h"
-#include "inventory/transactions/lines.h"
 #include "inventory/transactions/transactions_internal.h"
 
-static bool is_fenced(const struct transaction_run *run) {
+static bool naive_basket_is_fenced(const struct transaction_run *run) {
     return run->transaction->locked && run->transactions->shared->config.fencing &&
            run->transaction->lines[0].token.fence > 0;
 }
 
 /* The lines of a part; returns how many. */
-static int lines_of(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]) {
+static int naive_basket_lines(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]) {
     const struct transaction_run *run = part->run;
     int n = 0;
     for (int i = part->line; i < run->transaction->count; i++) {
@@ -31,8 +28,9 @@ static int lines_of(const struct transaction_part *part, int lines[INVENTORY_LIN
 
 /* ---- the orders, by which a retry is known ---- */
 
-/* Whether this is the line's order, and the right one. */
-static bool is_wanted(const struct transaction_run *run, int line, const char *record, int64_t *created_ms) {
+/* Whether the record is the line's order, as this request wants it. */
+static bool naive_basket_is_wanted(const struct transaction_run *run, int line, const char *record,
+                                   int64_t *created_ms) {
     const struct inventory_transaction *transaction = run->transaction;
     struct inventory_order order;
     if (!record || !record_read(&order, transaction->lines[line].item, "", record) ||
@@ -42,10 +40,10 @@ static bool is_wanted(const struct transaction_run *run, int line, const char *r
     return true;
 }
 
-static void on_orders(void *ctx, const struct redis_value *value) {
+static void naive_basket_on_orders(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
-    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), there = 0;
+    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines), there = 0;
     bool good = store_status(run->transactions->shared, value) == INVENTORY_OK &&
                 redis_value_count(value) == (size_t)n;
     for (int i = 0; good && i < n; i++) {
@@ -53,7 +51,7 @@ static void on_orders(void *ctx, const struct redis_value *value) {
         if (redis_value_type(record) == REDIS_NIL)
             continue;
         there++;
-        if (!is_wanted(run, lines[i], redis_value_text(record), &run->transaction->created_ms))
+        if (!naive_basket_is_wanted(run, lines[i], redis_value_text(record), &run->transaction->created_ms))
             run->found = INVENTORY_KEY_REUSED;
     }
     if (there > 0 && there < n)
@@ -62,30 +60,30 @@ static void on_orders(void *ctx, const struct redis_value *value) {
     lines_count_down(run, good);
 }
 
-static void ask_orders(struct transaction_part *part) {
-    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
+static void naive_basket_ask_orders(struct transaction_part *part) {
+    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.item};
     for (int i = 0; i < n; i++) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
-    router_call(part->run->transactions->shared->store, on_orders, part, 2 + n, argv);
+    router_call(part->run->transactions->shared->store, naive_basket_on_orders, part, 2 + n, argv);
 }
 
 /* ---- the write ---- */
 
-static void on_command(void *ctx, const struct redis_value *value) {
+static void naive_basket_on_command(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     lines_count_down(run, store_status(run->transactions->shared, value) == INVENTORY_OK);
 }
 
-/* What was worked out from the read, and not from what is there now. */
-static void overwrite(struct transaction_part *part) {
+/* Writes what follows from the read, whatever is there now. */
+static void naive_basket_overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
     struct router *store = run->transactions->shared->store;
     const struct sale_keys *keys = &part->keys;
-    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
+    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->item};
     const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->events, "*"};
@@ -98,29 +96,29 @@ static void overwrite(struct transaction_part *part) {
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
     run->pending += 2 + (part->limit > 0) + run->transactions->shared->config.events;
-    router_callf(store, keys->item, on_command, run, "HSET %s available %lld", keys->item,
+    router_callf(store, keys->item, naive_basket_on_command, run, "HSET %s available %lld", keys->item,
                  (long long)(part->available - part->quantity));
-    router_callf(store, keys->item, on_command, run, "HINCRBY %s sold %lld", keys->item,
+    router_callf(store, keys->item, naive_basket_on_command, run, "HINCRBY %s sold %lld", keys->item,
                  (long long)part->quantity);
-    router_call(store, on_command, run, 2 + 2 * n, orders);
+    router_call(store, naive_basket_on_command, run, 2 + 2 * n, orders);
     if (part->limit)
-        router_callf(store, keys->item, on_command, run, "HSET %s " USER_FIELD "%s %lld", keys->item,
-                     run->transaction->user, (long long)(part->had + part->quantity));
+        router_callf(store, keys->item, naive_basket_on_command, run, "HSET %s " USER_FIELD "%s %lld",
+                     keys->item, run->transaction->user, (long long)(part->had + part->quantity));
     if (run->transactions->shared->config.events)
-        router_call(store, on_command, run, 3 + 2 * n, entry);
+        router_call(store, naive_basket_on_command, run, 3 + 2 * n, entry);
 }
 
-/* The end of a read or a write that was refused, or whose reply was lost. */
-static void end(struct transaction_run *run) {
+/* Ends a read or write that was refused, or whose reply was lost. */
+static void naive_basket_end(struct transaction_run *run) {
     if (run->status == INVENTORY_UNKNOWN)
         transaction_lost(run);
     else
         transaction_finish(run, run->status);
 }
 
-static void on_written(struct transaction_run *run) {
+static void naive_basket_on_written(struct transaction_run *run) {
     if (run->status != INVENTORY_OK) {
-        end(run);
+        naive_basket_end(run);
         return;
     }
     run->transaction->phase = PHASE_CONFIRMED;
@@ -129,36 +127,36 @@ static void on_written(struct transaction_run *run) {
 
 /* ---- from step to step ---- */
 
-static void on_worked(void *ctx, bool closing) {
+static void naive_basket_on_worked(void *ctx, bool closing) {
     struct transaction_run *run = ctx;
     if (closing) {
         transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
     }
     run->begun = run->mine = true;
-    if (is_fenced(run))
-        lines_write(run, WRITE_SELL, on_written);
+    if (naive_basket_is_fenced(run))
+        lines_write(run, WRITE_SELL, naive_basket_on_written);
     else
-        lines_each_part(run, WRITE_SELL, "sell", overwrite, on_written);
+        lines_each_part(run, WRITE_SELL, "sell", naive_basket_overwrite, naive_basket_on_written);
 }
 
-static void on_read(struct transaction_run *run) {
+static void naive_basket_on_read(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     if (run->status != INVENTORY_OK) {
-        end(run);
+        naive_basket_end(run);
         return;
     }
     if (transaction->created_ms == 0)
         transaction->created_ms = run->now_ms;
-    work_delay_begin(run->transactions->work_delay, &run->delayed, on_worked, run);
+    work_delay_begin(run->transactions->work_delay, &run->delayed, naive_basket_on_worked, run);
 }
 
-static void read_items(struct transaction_run *run) {
-    lines_read(run, true, on_read);
+static void naive_basket_read(struct transaction_run *run) {
+    lines_read(run, true, naive_basket_on_read);
     lines_count_down(run, true);
 }
 
-static void on_asked(struct transaction_run *run) {
+static void naive_basket_on_asked(struct transaction_run *run) {
     bool all = true;
     for (int p = 0; p < run->part_count; p++)
         all = all && run->parts[p].done;
@@ -167,14 +165,14 @@ static void on_asked(struct transaction_run *run) {
     else if (run->found != INVENTORY_OK)
         transaction_finish(run, run->found);
     else if (all)
-        on_written(run);
+        naive_basket_on_written(run);
     else if (run->begun)
         transaction_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
     else
-        read_items(run);
+        naive_basket_read(run);
 }
 
-static void naively(struct transaction_run *run) {
+static void naive_basket_begin(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     memcpy(transaction->nonce, transaction->id,
            sizeof transaction->nonce); /* so that a retry has the same orders */
@@ -183,12 +181,12 @@ static void naively(struct transaction_run *run) {
     run->found = INVENTORY_OK;
     for (int p = 0; p < run->part_count; p++)
         run->parts[p].done = false;
-    lines_each_part(run, WRITE_NOTHING, "orders", ask_orders, on_asked);
+    lines_each_part(run, WRITE_NOTHING, "orders", naive_basket_ask_orders, naive_basket_on_asked);
 }
 
 void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction) {
     if (transactions->shared->config.teaching)
-        transaction_begin(transactions, transaction, naively, INVENTORY_READ);
+        transaction_begin(transactions, transaction, naive_basket_begin, INVENTORY_READ);
     else
         transaction->done(transaction, INVENTORY_REFUSED);
 }
