@@ -279,8 +279,7 @@ static void test_planted(void) {
         const char *reply = redis_command(&redis, words[0], words[1], words[2], words[3], words[4], NULL);
         if (strstr(reply, "error"))
             FAIL("planting %zu: %s", i, reply);
-        struct inventory_audit audit = {.conserved = true};
-        audit = item_audited(seller, "phone");
+        struct inventory_audit audit = item_audited(seller, "phone");
         if (audit.conserved)
             FAIL("not noticed: %s %s %s %s", words[0], words[1], words[2] ? words[2] : "",
                  words[3] ? words[3] : "");
