@@ -118,6 +118,7 @@ static void test_resolved(int kept) {
     told_check(&told, 0, 1);
     check_shortage("1");
     shown_again(seller); /* nothing is told or noted twice */
+    seller_wait_up(first);
     told_check(&told, 0, 1);
     check_shortage("1");
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
