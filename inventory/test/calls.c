@@ -28,13 +28,9 @@ static void answer_note(struct answer *answer, enum inventory_status status, con
         memcpy(&answer->order, told, size);
 }
 
-static bool answered(void *arg) {
-    return ((struct answer *)arg)->count > 0;
-}
-
 /* Waits; `out` (NULL: not wanted) is filled where something was told. */
 static enum inventory_status answer_wait(struct answer *answer, void *out, size_t size) {
-    shop_wait(answer->shop, answered, answer, "a call is answered");
+    SHOP_UNTIL(answer->shop, answer->count > 0, "a call is answered");
     if (out && answer->told)
         memcpy(out, &answer->order, size);
     return answer->status;
@@ -77,8 +73,19 @@ enum inventory_status item_put(struct seller *seller, const struct inventory_ite
 }
 
 void item_sell(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock) {
+    item_put_as(seller, item, sold_by, stock, 0, 0);
+}
+
+void item_put_as(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock,
+                 int64_t limit, int64_t hold_ms) {
     struct inventory_item put = terms(item, sold_by, stock);
+    put.limit = limit;
+    put.hold_ms = hold_ms;
     CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
+}
+
+void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
+    item_put_as(seller, item, INVENTORY_BATCH, stock, limit, hold_ms);
 }
 
 struct answer *item_read_begin(struct seller *seller, const char *item) {
@@ -129,6 +136,12 @@ struct answer *item_audit_begin(struct seller *seller, const char *item) {
 
 enum inventory_status item_audit(struct seller *seller, const char *item, struct inventory_audit *out) {
     return answer_wait(item_audit_begin(seller, item), out, sizeof *out);
+}
+
+struct inventory_audit item_audited(struct seller *seller, const char *item) {
+    struct inventory_audit audit = {.conserved = false};
+    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+    return audit;
 }
 
 struct answer *store_health_begin(struct seller *seller) {
@@ -271,10 +284,9 @@ const char *ledger_audit(const struct redis_server *redis, const char *item) {
     return redis_command(redis, "EVAL", audit_lua, "2", stock_key(item), keys.due, NULL);
 }
 
-void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
-                 int64_t held, int64_t sold) {
-    struct inventory_audit audit = {.conserved = false};
-    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held,
+                      int64_t sold) {
+    struct inventory_audit audit = item_audited(seller, item);
     CHECK_INT(audit.item.available, available);
     CHECK_INT(audit.units[INVENTORY_STATE_HELD], held);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], sold);
@@ -282,6 +294,11 @@ void check_books(struct seller *seller, const struct redis_server *redis, const 
     CHECK(audit.conserved);
     CHECK(audit.exact);
     CHECK_INT(audit.off_by, 0);
+}
+
+void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
+                 int64_t held, int64_t sold) {
+    item_check_audit(seller, item, available, held, sold);
     CHECK_STR(ledger_audit(redis, item), "balanced");
 }
 

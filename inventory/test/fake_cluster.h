@@ -17,7 +17,6 @@ struct fake_cluster {
     _Atomic int commands;            /* that came, but for those */
     _Atomic int maps;                /* of these CLUSTER SLOTS */
     char text[FAKE_TEXT];            /* room for a reply */
-    struct fake_inside *inside;
 };
 
 /* Serves until the test ends. */

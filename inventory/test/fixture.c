@@ -25,6 +25,26 @@ void run_fenced(const char *what, void (*test)(void)) {
     fenced = false;
 }
 
+void run_each_and_fenced(const char *what, void (*test)(void), enum inventory_strategy last) {
+    run_each(what, test, last);
+    run_fenced(what, test);
+}
+
+static struct {
+    void (*test)(int argument);
+    int argument;
+} running;
+
+static void run_argument(void) {
+    running.test(running.argument);
+}
+
+void run_case(const char *what, void (*test)(int argument), int argument) {
+    running.test = test;
+    running.argument = argument;
+    harness_run(what, run_argument);
+}
+
 enum { PATIENCE_MS = 30000 };
 static const uint64_t A_FENCE = UINT64_C(9007199254740993);
 
@@ -99,21 +119,22 @@ void shop_turn(struct shop *shop) {
         FAIL("%s", fault);
 }
 
-void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what) {
-    int64_t deadline_ms = harness_now_ms() + PATIENCE_MS;
-    while (!condition(arg)) {
-        if (harness_now_ms() > deadline_ms)
-            FAIL("waited in vain: %s", what);
-        shop_turn(shop);
-    }
+int64_t shop_deadline_ms(void) {
+    return harness_now_ms() + PATIENCE_MS;
 }
 
-static bool nothing_open(void *arg) {
-    return ((struct shop *)arg)->open == 0;
+void shop_turn_before(struct shop *shop, int64_t deadline_ms, const char *what) {
+    if (harness_now_ms() > deadline_ms)
+        FAIL("waited in vain: %s", what);
+    shop_turn(shop);
+}
+
+void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what) {
+    SHOP_UNTIL(shop, condition(arg), what);
 }
 
 void shop_settle(struct shop *shop) {
-    shop_wait(shop, nothing_open, shop, "everything is answered");
+    SHOP_UNTIL(shop, shop->open == 0, "everything is answered");
 }
 
 void shop_idle(struct shop *shop, int ms) {
@@ -176,16 +197,8 @@ void seller_close(struct seller *seller) {
     uv_close((uv_handle_t *)&seller->prepare, on_closed);
 }
 
-static bool is_up(void *arg) {
-    return inventory_is_up(((struct seller *)arg)->inventory);
-}
-
-static bool is_down(void *arg) {
-    return !is_up(arg);
-}
-
 void seller_wait_up(struct seller *seller) {
-    shop_wait(seller->shop, is_up, seller, "the connection is there");
+    SHOP_UNTIL(seller->shop, inventory_is_up(seller->inventory), "the connection is there");
 }
 
 static bool rests(const struct seller *seller) {
@@ -198,9 +211,9 @@ static bool rests(const struct seller *seller) {
 
 static bool is_up_by_now(void *arg) {
     struct seller *seller = arg;
-    if (!is_up(seller) && rests(seller))
+    if (!inventory_is_up(seller->inventory) && rests(seller))
         seller->shop->hurried_ms += seller->call_timeout_ms / 10; /* a call in flight is not given up */
-    return is_up(seller);
+    return inventory_is_up(seller->inventory);
 }
 
 void seller_hurry_up(struct seller *seller) {
@@ -208,13 +221,39 @@ void seller_hurry_up(struct seller *seller) {
 }
 
 void seller_wait_down(struct seller *seller) {
-    shop_wait(seller->shop, is_down, seller, "the connection is gone");
+    SHOP_UNTIL(seller->shop, !inventory_is_up(seller->inventory), "the connection is gone");
+}
+
+void seller_wait_again(struct seller *seller) {
+    seller_wait_down(seller);
+    seller_wait_up(seller);
+}
+
+bool seller_is_whole(const struct seller *seller) {
+    return router_is_whole(seller->inventory->shared.store);
+}
+
+void seller_wait_whole(struct seller *seller) {
+    SHOP_UNTIL(seller->shop, seller_is_whole(seller), "all masters are there");
+}
+
+void seller_wait_not_whole(struct seller *seller) {
+    SHOP_UNTIL(seller->shop, !seller_is_whole(seller), "a master is gone");
+}
+
+void seller_wait_replaced(struct seller *seller) {
+    seller_wait_not_whole(seller);
+    seller_wait_whole(seller);
+}
+
+struct seller *seller_open_up(struct shop *shop, const struct seller_options *options) {
+    struct seller *seller = seller_open_with(shop, options);
+    seller_wait_up(seller);
+    return seller;
 }
 
 struct seller *seller_open(struct shop *shop, const struct redis_server *redis) {
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis->port});
-    seller_wait_up(seller);
-    return seller;
+    return seller_open_up(shop, &(struct seller_options){.port = redis->port});
 }
 
 /* ---- purchases ---- */
@@ -261,14 +300,10 @@ struct buy *buy_begin(struct seller *seller, const char *item, const char *user,
     return buy;
 }
 
-static bool bought(void *arg) {
-    return ((struct buy *)arg)->answers > 0;
-}
-
 struct buy *buy(struct seller *seller, const char *item, const char *user, const char *key,
                 int64_t quantity) {
     struct buy *buy = buy_begin(seller, item, user, key, quantity);
-    shop_wait(seller->shop, bought, buy, "a purchase is answered");
+    SHOP_UNTIL(seller->shop, buy->answers > 0, "a purchase is answered");
     return buy;
 }
 
@@ -293,17 +328,31 @@ void buys_forget(struct shop *shop) {
     }
 }
 
-void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms) {
-    struct inventory_item of = terms(item, INVENTORY_BATCH, stock);
-    of.limit = limit;
-    of.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(seller, &of), INVENTORY_OK);
+/* ---- a cluster ---- */
+
+static bool takes_over(void *replica) {
+    return strcmp(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK") == 0;
 }
 
-bool seller_is_whole(void *arg) {
-    return router_is_whole(((struct seller *)arg)->inventory->shared.store);
+void master_replace(struct redis_cluster *cluster, struct redis_server *master) {
+    redis_kill(master);
+    CHECK(harness_wait(takes_over, master + cluster->masters, 20000));
 }
 
-bool seller_is_not_whole(void *arg) {
-    return !seller_is_whole(arg);
+static const char *item_named(struct redis_cluster *cluster, const struct redis_server *server, bool there) {
+    static int serial;
+    for (;;) {
+        const char *item = harness_format("item-%d", serial++);
+        const struct redis_server *owner = redis_cluster_of(cluster, stock_key(item));
+        if (owner && (owner == server) == there)
+            return item;
+    }
+}
+
+const char *item_at(struct redis_cluster *cluster, const struct redis_server *server) {
+    return item_named(cluster, server, true);
+}
+
+const char *item_elsewhere(struct redis_cluster *cluster, const struct redis_server *server) {
+    return item_named(cluster, server, false);
 }

@@ -15,6 +15,10 @@ extern enum inventory_strategy strategy;
 extern bool fenced;
 void run_each(const char *what, void (*test)(void), enum inventory_strategy last);
 void run_fenced(const char *what, void (*test)(void));
+/* run_each(), and run_fenced() behind it. */
+void run_each_and_fenced(const char *what, void (*test)(void), enum inventory_strategy last);
+/* Runs `test` with the argument. */
+void run_case(const char *what, void (*test)(int argument), int argument);
 
 /* A hold that nobody confirmed is there for so long after its end (settle.lua). */
 struct shop {
@@ -67,6 +71,12 @@ void shop_close(struct shop *shop);
 void shop_turn(struct shop *shop);
 /* Turns until the condition holds; fails the test after half a minute. */
 void shop_wait(struct shop *shop, bool (*condition)(void *arg), void *arg, const char *what);
+/* The same of an expression, which is read anew at each turn. */
+#define SHOP_UNTIL(shop, condition, what)                                                                    \
+    for (int64_t until_ms_ = shop_deadline_ms(); !(condition);)                                              \
+    shop_turn_before((shop), until_ms_, (what))
+int64_t shop_deadline_ms(void);
+void shop_turn_before(struct shop *shop, int64_t deadline_ms, const char *what);
 /* Turns until nothing is in flight. */
 void shop_settle(struct shop *shop);
 /* Turns for so long. */
@@ -77,9 +87,19 @@ struct seller *seller_open(struct shop *shop, const struct redis_server *redis);
 /* One that may have none yet. */
 struct seller *seller_open_with(struct shop *shop, const struct seller_options *options);
 void seller_wait_up(struct seller *seller);
+/* Both. */
+struct seller *seller_open_up(struct shop *shop, const struct seller_options *options);
 /* The same, of one that may have to wait for others: so long the shop's clock is put forward. */
 void seller_hurry_up(struct seller *seller);
 void seller_wait_down(struct seller *seller);
+/* The connection is gone, and there again. */
+void seller_wait_again(struct seller *seller);
+/* All masters of a cluster are there. */
+bool seller_is_whole(const struct seller *seller);
+void seller_wait_whole(struct seller *seller);
+void seller_wait_not_whole(struct seller *seller);
+/* A master is gone, and its successor is there. */
+void seller_wait_replaced(struct seller *seller);
 void seller_close(struct seller *seller);
 
 /* ---- purchases ---- */
@@ -116,12 +136,18 @@ struct inventory_item terms(const char *item, enum inventory_strategy sold_by, i
 enum inventory_status item_put(struct seller *seller, const struct inventory_item *item);
 /* item_put(terms()), which must succeed. */
 void item_sell(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock);
+/* The same with terms: of this strategy, or of batch. */
+void item_put_as(struct seller *seller, const char *item, enum inventory_strategy sold_by, int64_t stock,
+                 int64_t limit, int64_t hold_ms);
+void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms);
 enum inventory_status item_reader(struct seller *seller, const char *item, struct inventory_item *out);
 enum inventory_status item_restock(struct seller *seller, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out);
 enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,
                                  struct inventory_order *out);
 enum inventory_status item_audit(struct seller *seller, const char *item, struct inventory_audit *out);
+/* The item's audit, which must succeed. */
+struct inventory_audit item_audited(struct seller *seller, const char *item);
 void store_health(struct seller *seller, struct inventory_health *out);
 /* inventory_sweep() to its end: nothing is due any more. */
 void holds_sweep(struct seller *seller, const struct redis_server *redis);
@@ -163,6 +189,8 @@ void check_order_step(struct seller *seller, const struct buy *of, enum inventor
 /* The item's books balance, by the library's audit and by the test's own, and say this. */
 void check_books(struct seller *seller, const struct redis_server *redis, const char *item, int64_t available,
                  int64_t held, int64_t sold);
+/* The same by the library's audit alone. */
+void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held, int64_t sold);
 /* The test's own audit, which shares nothing with the library: counters, orders, users, holds and restocks
  * against each other and against what the ledger, replayed from its start, says. "balanced", or what is
  * wrong. */
@@ -173,11 +201,14 @@ const char *store_dump(const struct redis_server *redis, bool tokens);
 /* A server for all tests of a program, to be started between them; not when they are only listed (-l). */
 void store_start(struct redis_server *redis, int argc, char **argv);
 
-/* An item of strategy batch with these terms. */
-void item_put_with(struct seller *seller, const char *item, int64_t stock, int64_t limit, int64_t hold_ms);
+/* ---- a cluster ---- */
 
-/* Whether all masters of a cluster are there, for shop_wait(). */
-bool seller_is_whole(void *seller);
-bool seller_is_not_whole(void *seller);
+/* Kills a master, and has its replica take over at once, as an operator would: sellers see a failover. */
+void master_replace(struct redis_cluster *cluster, struct redis_server *master);
+
+/* A name that no call returned before, of an item on the server; on another one. Nobody has the slots of a
+ * server that is gone. */
+const char *item_at(struct redis_cluster *cluster, const struct redis_server *server);
+const char *item_elsewhere(struct redis_cluster *cluster, const struct redis_server *server);
 
 #endif

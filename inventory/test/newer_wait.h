@@ -5,7 +5,7 @@
 
 struct newer_wait;
 
-/* Serves until the test program ends. */
+/* Serves until the test ends. */
 struct newer_wait *newer_wait_start(int redis_port);
 int newer_wait_port(const struct newer_wait *relay);
 /* How many WAITs waited for nothing, so far: their connection had not written since its last WAIT. */

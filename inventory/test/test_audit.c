@@ -133,7 +133,7 @@ static void compare(struct model *model, struct seller *seller) {
     for (int i = 0; i < ITEMS; i++) {
         struct inventory_audit audit;
         const char *name = model->items[i].item;
-        CHECK_STATUS(item_audit(seller, name, &audit), INVENTORY_OK);
+        audit = item_audited(seller, name);
         int64_t orders[4] = {0}, units[4] = {0}, user_units = 0;
         for (int j = 0; j < model->count; j++) {
             if (model->orders[j].item == i) {
@@ -202,10 +202,7 @@ static const char *
 static struct seller *plant(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = seller_open(shop_open(), &redis);
-    struct inventory_item item = terms("phone", INVENTORY_BATCH, 10);
-    item.hold_ms = HOLD_MS;
-    item.limit = 4;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_with(seller, "phone", 10, 4, HOLD_MS);
     static const char *const users[] = {"ann", "ann", "bob", "bob", "eve", "dan"};
     static const int quantities[] = {1, 2, 3, 1, 4, 2};
     CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
@@ -282,8 +279,7 @@ static void test_planted(void) {
         const char *reply = redis_command(&redis, words[0], words[1], words[2], words[3], words[4], NULL);
         if (strstr(reply, "error"))
             FAIL("planting %zu: %s", i, reply);
-        struct inventory_audit audit = {.conserved = true};
-        CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+        struct inventory_audit audit = item_audited(seller, "phone");
         if (audit.conserved)
             FAIL("not noticed: %s %s %s %s", words[0], words[1], words[2] ? words[2] : "",
                  words[3] ? words[3] : "");
@@ -297,18 +293,18 @@ static void test_counts_of_errors(void) {
     struct inventory_audit audit;
     redis_command(&redis, "HSET", ITEM, "x000000000000000000001", "c 10 ann 1700000000000",
                   "x000000000000000000002", "??", "x000000000000000000003", "h 1 b 1 2 3", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(!audit.conserved);
     CHECK_INT(audit.oversold, 4); /* 6 held and 13 sold of 15 */
     CHECK_INT(audit.unreadable, 2);
     CHECK_INT(audit.over_limit, 0);
     redis_command(&redis, "HSET", ITEM, "@ann", "5", "@eve", "5", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK_INT(audit.over_limit, 2);
     /* oversold by the counters alone: as many orders as units, but fewer taken */
     seller = plant();
     redis_command(&redis, "HSET", ITEM, "available", "-2", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK(!audit.conserved);
     CHECK_INT(audit.item.available, -2);
     CHECK_INT(audit.oversold, 0);
@@ -318,7 +314,7 @@ static void test_counts_of_errors(void) {
     redis_command(&redis, "HSET", ITEM, "x000000000000000000001", "c 8 ann 1700000000000", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "@zoe", "4", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "@tom", "4", NULL);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    audit = item_audited(seller, "phone");
     CHECK_INT(audit.oversold, 2);
     CHECK(!audit.conserved);
 }

@@ -8,15 +8,14 @@
 
 static struct redis_server redis;
 
-static struct seller *open_seller(void) {
+static struct seller *open_seller_with(struct seller_options options) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    return seller_open(shop_open(), &redis);
+    options.port = redis.port;
+    return seller_open_up(shop_open(), &options);
 }
 
-static void put_with_limit(struct seller *seller, const char *name, int64_t stock, int64_t limit) {
-    struct inventory_item item = terms(name, strategy, stock);
-    item.limit = limit;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+static struct seller *open_seller(void) {
+    return open_seller_with((struct seller_options){.port = 0});
 }
 
 static struct buy *begin(struct seller *seller, const char *item, int i, int64_t quantity) {
@@ -88,7 +87,7 @@ static void test_each_item_its_answer(void) {
     CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
     CHECK_STATUS(item_put(seller, &early), INVENTORY_OK);
     CHECK_STATUS(item_put(seller, &late), INVENTORY_OK);
-    put_with_limit(seller, "limited", 5, 1);
+    item_put_as(seller, "limited", strategy, 5, 1, 0);
     item_sell(seller, "plain", INVENTORY_BATCH, 5);
     item_sell(seller, "empty", INVENTORY_BATCH, 1);
     item_sell(seller, "other", INVENTORY_DECR, 5);
@@ -142,15 +141,9 @@ static void test_items_take_turns(void) {
 }
 
 static void test_without_events(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct shop *shop = shop_open();
-    struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .without_events = true});
-    seller_wait_up(seller);
+    struct seller *seller = open_seller_with((struct seller_options){.without_events = true});
     seller->locked = true;
-    struct inventory_item held = terms("phone", strategy, 10);
-    held.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 10, 0, 60000);
     const struct buy *first = buy(seller, "phone", "ann", "k1", 2),
                      *second = buy(seller, "phone", "bob", "k2", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
@@ -159,11 +152,7 @@ static void test_without_events(void) {
     CHECK_STATUS(order_step(seller, second->order.id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     CHECK_STATUS(item_restock(seller, "phone", "r", 5, NULL), INVENTORY_OK);
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:events"), NULL), 0);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
-    CHECK(audit.conserved);
-    CHECK_INT(audit.item.available, 13);
-    CHECK_INT(audit.item.sold, 2);
+    item_check_audit(seller, "phone", 13, 0, 2);
 }
 
 static void test_alone_at_once(void) {
@@ -242,57 +231,51 @@ static void test_lua_goes_alone(void) {
 }
 
 static void test_more_than_a_batch(void) {
+    enum { ALL = 2000 };
+    static struct buy *first[ALL], *again[ALL];
     struct seller *seller = open_seller();
     item_sell(seller, "phone", strategy, 1500);
-    for (int i = 0; i < 2000; i++)
-        begin(seller, "phone", i, 1);
+    for (int i = 0; i < ALL; i++)
+        first[i] = begin(seller, "phone", i, 1);
     shop_settle(seller->shop);
     CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1500);
     CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), 500);
     check_books(seller, &redis, "phone", 0, 0, 1500);
     /* and every one of them again: the winners hear that they won, sold out though it is */
-    for (struct buy *buy = seller->shop->buys; buy; buy = buy->next)
-        buy->ctx = buy->status == INVENTORY_OK ? buy->order.user : NULL;
-    for (int i = 0; i < 2000; i++) {
-        struct buy *first = seller->shop->buys;
-        for (int j = 0; j < 1999; j++)
-            first = first->next;
-        struct buy *again = begin(seller, "phone", i, 1);
-        again->ctx = first;
-    }
+    for (int i = 0; i < ALL; i++)
+        again[i] = begin(seller, "phone", i, 1);
     shop_settle(seller->shop);
-    struct buy *again = seller->shop->buys;
-    for (int i = 0; i < 2000; i++, again = again->next) {
-        const struct buy *first = again->ctx;
-        CHECK_STATUS(again->status, first->status == INVENTORY_OK ? INVENTORY_REPLAYED : INVENTORY_SOLD_OUT);
-        if (first->status == INVENTORY_OK) {
-            CHECK_STR(again->order.id, first->order.id);
-            CHECK_STR(again->order.user, first->order.user);
+    for (int i = 0; i < ALL; i++) {
+        bool won = first[i]->status == INVENTORY_OK;
+        CHECK_STATUS(again[i]->status, won ? INVENTORY_REPLAYED : INVENTORY_SOLD_OUT);
+        if (won) {
+            CHECK_STR(again[i]->order.id, first[i]->order.id);
+            CHECK_STR(again[i]->order.user, first[i]->order.user);
         }
     }
     check_books(seller, &redis, "phone", 0, 0, 1500);
 }
 
 static void test_many_items(void) {
-    int items = strategy == INVENTORY_OPTIMISTIC ? 2000 : 10000; /* it is slow */
+    enum { ITEMS = 2000 };
     struct seller *seller = open_seller();
     char name[32];
-    for (int i = 0; i < items; i++) {
+    for (int i = 0; i < ITEMS; i++) {
         snprintf(name, sizeof name, "item%d", i);
         struct inventory_item item = terms(name, strategy, 1);
         item_put_begin(seller, &item);
     }
     shop_settle(seller->shop);
     for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < items; i++) {
+        for (int i = 0; i < ITEMS; i++) {
             snprintf(name, sizeof name, "item%d", i);
             buy_begin(seller, name, "ann", round ? "second" : "first", 1);
         }
         shop_settle(seller->shop);
     }
-    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), items);
-    CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), items);
-    for (int i = 0; i < items; i += 997)
+    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), ITEMS);
+    CHECK_INT(buys_with(seller->shop, INVENTORY_SOLD_OUT), ITEMS);
+    for (int i = 0; i < ITEMS; i += 997)
         check_books(seller, &redis, harness_format("item%d", i), 0, 0, 1);
 }
 
@@ -331,7 +314,7 @@ static void test_twins_of_the_last_unit(void) {
     for (int limit = 0; limit < 2; limit++) {
         for (int round = 0; round < 20; round++) {
             const char *name = harness_format("phone-%d-%d", limit, round);
-            put_with_limit(seller, name, limit ? 100 : 1, limit);
+            item_put_as(seller, name, strategy, limit ? 100 : 1, limit, 0);
             for (int i = 0; i < 3; i++) {
                 buy_begin(seller, name, "ann", "k", 1);
                 buy_begin(other, name, "ann", "k", 1);
@@ -347,7 +330,7 @@ static void test_twins_of_the_last_unit(void) {
 
 static void test_limit_within_a_turn(void) {
     struct seller *seller = open_seller();
-    put_with_limit(seller, "phone", 100, 3);
+    item_put_as(seller, "phone", strategy, 100, 3, 0);
     for (int i = 0; i < 10; i++)
         buy_begin(seller, "phone", "ann", harness_format("a%d", i), 1);
     buy_begin(seller, "phone", "bob", "b1", 2);
@@ -355,8 +338,7 @@ static void test_limit_within_a_turn(void) {
     buy_begin(seller, "phone", "bob", "b2", 2);
     buy_begin(seller, "phone", "bob", "b3", 1);
     shop_settle(seller->shop);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK(audit.conserved);
     CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
     if (strategy == INVENTORY_DECR) /* two that are in each other's way may both be refused */
@@ -384,11 +366,8 @@ static void test_mixed_quantities(void) {
 }
 
 static void test_overload(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct shop *shop = shop_open();
-    struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .queue_max = 300});
-    seller_wait_up(seller);
+    struct seller *seller = open_seller_with((struct seller_options){.queue_max = 300});
+    struct shop *shop = seller->shop;
     seller->locked = true;
     item_sell(seller, "phone", strategy, 1000);
     for (int i = 0; i < 1000; i++) {
@@ -400,8 +379,7 @@ static void test_overload(void) {
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
     CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
     if (strategy < INVENTORY_NAIVE || fenced)
         check_books(seller, &redis, "phone", 700, 0, 300);
@@ -440,23 +418,6 @@ static void test_buys_when_answered(void) {
         CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 150);
         check_books(seller, &redis, "phone", 0, 0, 150);
     }
-}
-
-/* What a seller remembers of an item must not sell another of that name as it must not be sold. */
-static void test_made_anew_for_many(void) {
-    struct seller *seller = open_seller();
-    seller->locked = true;
-    item_sell(seller, "phone", strategy, 10);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 100; i++)
-            begin(seller, "phone", i, 1);
-        shop_settle(seller->shop);
-    }
-    CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 1 + 10);
-    check_books(seller, &redis, "phone", 0, 0, 10);
 }
 
 static void test_made_anew_in_batches(void) {
@@ -507,25 +468,6 @@ static void test_unknown_names_are_forgotten(void) {
     CHECK_STR(store_dump(&redis, true), "");
 }
 
-/* Units came back, so a purchase is to start again with the next flush; the inventory is closed before that.
- */
-static void test_closed_before_it_starts_again(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct shop *shop = shop_open();
-    struct seller *seller = seller_open(shop, &redis), *other = seller_open(shop, &redis);
-    item_sell(seller, "phone", INVENTORY_BATCH, 1);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
-    CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
-    struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
-    while (STAILQ_EMPTY(&seller->inventory->purchases.again) && shop->open > 0)
-        shop_turn(shop);
-    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases.again));
-    seller_close(seller);
-    CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
-    check_books(other, &redis, "phone", 1, 0, 1);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
@@ -533,8 +475,7 @@ int main(int argc, char **argv) {
     harness_run("many items leave in one call", test_many_items_one_call);
     harness_run("each item of a call has its own answer", test_each_item_its_answer);
     harness_run("items take turns", test_items_take_turns);
-    run_each("without the event stream", test_without_events, INVENTORY_LOCKED);
-    run_fenced("without the event stream", test_without_events);
+    run_each_and_fenced("without the event stream", test_without_events, INVENTORY_LOCKED);
     harness_run("a lone purchase leaves at once", test_alone_at_once);
     harness_run("two calls in flight, the others gather", test_two_in_flight);
     harness_run("the second call is as large as the first", test_the_second_is_as_large);
@@ -545,15 +486,11 @@ int main(int argc, char **argv) {
     harness_run("names that nobody sells", test_unknown_names_are_forgotten);
     run_each("more than a batch, and all of them again", test_more_than_a_batch, INVENTORY_OPTIMISTIC);
     run_each("thousands of items in one turn", test_many_items, INVENTORY_OPTIMISTIC);
-    run_each("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
-    run_fenced("one key many times in one turn", test_twins);
-    run_each("one key many times, and one unit", test_twins_of_the_last_unit, INVENTORY_OPTIMISTIC);
-    run_fenced("one key many times, and one unit", test_twins_of_the_last_unit);
-    run_each("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
-    run_fenced("one user many times in one turn", test_limit_within_a_turn);
+    run_each_and_fenced("one key many times in one turn", test_twins, INVENTORY_OPTIMISTIC);
+    run_each_and_fenced("one key many times, and one unit", test_twins_of_the_last_unit,
+                        INVENTORY_OPTIMISTIC);
+    run_each_and_fenced("one user many times in one turn", test_limit_within_a_turn, INVENTORY_OPTIMISTIC);
     run_each("a full queue refuses", test_overload, INVENTORY_LOCKED);
-    run_each("made anew behind the seller's back", test_made_anew_for_many, INVENTORY_LOCKED);
     run_each("buying from within an answer", test_buys_when_answered, INVENTORY_LOCKED);
-    harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     return harness_finish();
 }

@@ -14,33 +14,30 @@ static struct seller *open_seller(int masters, int replicas) {
     struct seller *seller = seller_open_with(
         shop_open(), &(struct seller_options){
                          .url = redis_cluster_url(&cluster), .call_timeout_ms = 500, .resolve_ms = 500});
-    shop_wait(seller->shop, seller_is_whole, seller, "all masters are there");
+    seller_wait_whole(seller);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     return seller;
 }
 
 /* A master is restarted while an item's slot is on its way: half of its keys have moved, or all. It cannot be
  * shown what it sold of it before, which is told; its other items are sold. */
-static void restart_in_a_move(bool all) {
+static void test_restarted(int moved) {
     struct seller *seller = open_seller(2, 0);
     const struct redis_server *heartbeats =
         redis_cluster_of(&cluster, "{sellers}"); /* are not lost with it */
-    const char *item = "shoe", *other = "lamp";
-    for (int i = 0; redis_cluster_of(&cluster, stock_key(item)) == heartbeats; i++)
-        item = harness_format("shoe%d", i);
+    const char *item = item_elsewhere(&cluster, heartbeats);
     struct redis_server *from = redis_cluster_of(&cluster, stock_key(item)),
                         *to = &cluster.server[from == cluster.server];
-    for (int i = 0; redis_cluster_of(&cluster, stock_key(other)) != from; i++)
-        other = harness_format("lamp%d", i);
+    const char *other = item_at(&cluster, from);
     item_sell(seller, item, INVENTORY_BATCH, 10);
     item_sell(seller, other, INVENTORY_BATCH, 10);
     CHECK(seller_sells(seller, item) && seller_sells(seller, other));
     redis_cluster_begin_move(stock_key(item), from, to);
-    CHECK(redis_cluster_move_keys(stock_key(item), from, to, all ? 100 : 1) > 0);
+    CHECK(redis_cluster_move_keys(stock_key(item), from, to, moved) > 0);
     redis_kill(from);
     CHECK(!seller_sells(seller, other));
     redis_restart(from);
-    shop_wait(seller->shop, seller_is_whole, seller, "it is back");
+    seller_wait_whole(seller);
     CHECK(seller_sells(seller, other));
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
     redis_cluster_move_keys(stock_key(item), from, to, 100);
@@ -48,14 +45,6 @@ static void restart_in_a_move(bool all) {
     CHECK(seller_sells(seller, item));
     CHECK_INT(redis_integer(to, "HGET", stock_key(item), "sold", NULL), 2);
     CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
-}
-
-static void test_restarted_half_moved(void) {
-    restart_in_a_move(false);
-}
-
-static void test_restarted_moved(void) {
-    restart_in_a_move(true);
 }
 
 /* A seller at three masters with a replica each, whose phones are of `*from`, and will be of `*to`. */
@@ -71,9 +60,8 @@ static struct redis_server *replica_of(struct redis_server *master) {
 }
 
 static void lose(struct seller *seller, struct redis_server *master) {
-    redis_kill(master);
-    shop_wait(seller->shop, seller_is_not_whole, seller, "a master is gone");
-    shop_wait(seller->shop, seller_is_whole, seller, "its replica took over");
+    master_replace(&cluster, master);
+    seller_wait_replaced(seller);
 }
 
 static bool is_kept_no_more(void *arg) {
@@ -132,7 +120,7 @@ static bool knows_of_the_move(const struct redis_server *promoted) {
 
 /* The master that a slot leaves dies when some of an item's keys have moved, or all. Its replica has heard
  * that they are gone, but mostly not where they are, until somebody joins them. Then nothing is lost. */
-static void source_dies(int moved) {
+static void test_source_dies(int moved) {
     struct redis_server *from, *to;
     struct seller *seller = open_three(&from, &to);
     CHECK(seller_sells(seller, "phone"));
@@ -149,14 +137,6 @@ static void source_dies(int moved) {
     join(from);
     CHECK(seller_sells(seller, "phone"));
     item_check_audit(seller, "phone", 8 - early, 0, 2 + early);
-}
-
-static void test_source_dies(void) {
-    source_dies(100);
-}
-
-static void test_source_dies_half_moved(void) {
-    source_dies(3);
 }
 
 /* The same, and its replica has not heard of that: the item is on both. It is sold where the slot is, and
@@ -216,34 +196,29 @@ static bool has_given_up(void *arg) {
     return strstr(redis_command(arg, "CLUSTER", "INFO", NULL), "cluster_state:fail") != NULL;
 }
 
-static bool goes_on(void *arg) {
-    return !has_given_up(arg);
-}
-
 /* With full coverage the death of one master ends the sale of all items, and without it goes on. */
 static void test_full_coverage(void) {
     struct seller *seller = open_seller(3, 0);
-    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("phone")), *lives;
-    const char *other = "lamp";
-    for (int i = 0; (lives = redis_cluster_of(&cluster, stock_key(other))) == dies; i++)
-        other = harness_format("lamp%d", i);
+    struct redis_server *dies = redis_cluster_of(&cluster, stock_key("phone"));
+    const char *other = item_elsewhere(&cluster, dies);
+    struct redis_server *lives = redis_cluster_of(&cluster, stock_key(other));
     item_sell(seller, other, INVENTORY_BATCH, 10);
     cover_fully("yes");
     redis_kill(dies);
     shop_wait(seller->shop, has_given_up, lives, "the others have noticed");
     CHECK(!seller_sells(seller, other));
     cover_fully("no");
-    shop_wait(seller->shop, goes_on, lives, "they serve again");
+    SHOP_UNTIL(seller->shop, !has_given_up(lives), "they serve again");
     CHECK(seller_sells(seller, other));
     CHECK(!seller_sells(seller, "phone"));
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("a master that is restarted while half an item has moved", test_restarted_half_moved);
-    harness_run("a master that is restarted once an item has moved", test_restarted_moved);
-    harness_run("the master that a slot leaves dies", test_source_dies);
-    harness_run("the master that a slot leaves dies in the middle of an item", test_source_dies_half_moved);
+    run_case("a master that is restarted while half an item has moved", test_restarted, 1);
+    run_case("a master that is restarted once an item has moved", test_restarted, 100);
+    run_case("the master that a slot leaves dies", test_source_dies, 100);
+    run_case("the master that a slot leaves dies in the middle of an item", test_source_dies, 3);
     harness_run("the master that a slot leaves dies before its replica has heard", test_source_dies_early);
     harness_run("the master that a slot moves to dies", test_target_dies);
     harness_run("full coverage", test_full_coverage);

@@ -1,6 +1,5 @@
 /* Two attempts at one basket or transfer, both acknowledged, or one of them not decided: the one that the
  * journal has stands, the other one is undone once, and what cannot be undone is told. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -17,6 +16,13 @@ static void open_pair(struct seller **late, struct seller **other) {
     pair_start(&pair);
     *late = told_seller_open(shop_open(), pair_url(&pair), &told);
     *other = told_seller_open(shop_open(), pair_url(&pair), &others);
+}
+
+/* The late one stands still, so the other one rests for as long as it can take: its time passes quickly. */
+static void fail_over_to(struct seller *other) {
+    pair_fail_over(&pair);
+    seller_wait_down(other);
+    seller_hurry_up(other);
 }
 
 static bool has_disowned(void *arg) {
@@ -38,9 +44,7 @@ static void test_made_twice(void) {
     CHECK_STATUS(txn_make(late, "held", "phone:1 held:1"), INVENTORY_OK);
     struct buy *bought = buy(late, "lamp", "bob", "late", 5);
     CHECK_STATUS(bought->status, INVENTORY_OK);
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
+    fail_over_to(other);
     other->fence = 6;
     CHECK_STATUS(txn_make(other, "t", "phone:3 lamp:3"), INVENTORY_OK);
     struct txn *sold = txn_new(other, "sold", "phone:1 lamp:1");
@@ -48,8 +52,7 @@ static void test_made_twice(void) {
     CHECK_STATUS(txn_make(other, "held", "phone:1 held:1"), INVENTORY_OK);
     CHECK_STATUS(order_step(other, bought->id, INVENTORY_READ, &order), INVENTORY_UNKNOWN_ORDER);
     late->shop->hurried_ms += LONG_MS;
-    seller_wait_down(late);
-    seller_wait_up(late);
+    seller_wait_again(late);
     shop_wait(late->shop, has_disowned, late, "its own attempts are undone");
     CHECK_INT(told.outcomes[INVENTORY_LOSS_DIFFERS], 3);
     txn_check_order(other, sold, 0, "confirmed");
@@ -79,9 +82,7 @@ static void make_twice(struct twice *twice, int phones_sold) {
     pair_cut(&pair);
     twice->lost = txn_new(twice->late, "t", "phone:3 lamp:3");
     CHECK_STATUS(txn_do(twice->lost, TXN_MAKE), INVENTORY_OK);
-    pair_fail_over(&pair);
-    seller_wait_down(twice->other);
-    seller_wait_up(twice->other);
+    fail_over_to(twice->other);
     twice->other->fence = 6;
     twice->again = txn_new(twice->other, "t", "phone:3 lamp:3");
     CHECK_STATUS(txn_do(twice->again, TXN_MAKE), INVENTORY_OK);
@@ -225,16 +226,13 @@ static void test_settled_twice(void) {
     CHECK_STATUS(txn_do(confirmed, TXN_MAKE), INVENTORY_OK);
     CHECK_STATUS(txn_do(cancelled, TXN_CANCEL), INVENTORY_OK);
     CHECK_STATUS(txn_do(confirmed, TXN_CONFIRM), INVENTORY_OK);
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
+    fail_over_to(other);
     other->fence = 6;
     CHECK_STATUS(txn_make(other, "x", lines), INVENTORY_OK);
     CHECK_STATUS(txn_make(other, "c", lines), INVENTORY_OK);
     const char *record = harness_format("%s", txn_record(&pair.replica, cancelled));
     set_phase(cancelled, "intent", record, false); /* not to be undone before it is noted */
-    seller_wait_down(late);
-    seller_wait_up(late);
+    seller_wait_again(late);
     lines_digest(&cancelled->transaction, 0, digest);
     note_short("phone", digest, "c2 1 ann 1", "1");
     set_phase(cancelled, "held", record, false);
@@ -291,11 +289,8 @@ static void test_behind_an_intent(void) {
     struct txn *made[2];
     open_pair(&late, &other);
     make_beside_intents(late, other, made);
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
-    seller_wait_down(late);
-    seller_wait_up(late);
+    fail_over_to(other);
+    seller_wait_again(late);
     shop_idle(late->shop, 200);
     CHECK_STR(txn_phase(&pair.replica, made[0]), "intent");
     CHECK_STR(txn_phase(&pair.replica, made[1]), "intent");
@@ -316,11 +311,8 @@ static void test_before_an_intent(void) {
     struct txn *made[2];
     open_pair(&late, &other);
     make_beside_intents(other, late, made);
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
-    seller_wait_down(late);
-    seller_wait_up(late);
+    fail_over_to(other);
+    seller_wait_again(late);
     shop_wait(late->shop, has_disowned, late, "they are undone");
     check_beside_intents(late, made);
 }
@@ -338,14 +330,11 @@ static void test_over_by_now(void) {
     CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
     struct buy *bought = buy(late, "seat", "bob", "k", 1);
     CHECK_STATUS(order_step(late, bought->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
+    fail_over_to(other);
     struct buy *sold = buy(other, "seat", "eve", "k", 2);
     CHECK_STATUS(order_step(other, sold->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
-    seller_wait_down(late);
-    seller_wait_up(late);
+    seller_wait_again(late);
     CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT], 0);
     CHECK_STATUS(order_step(other, bought->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     other->shop->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS + 1000;
@@ -378,9 +367,7 @@ static void test_undone(void) {
             CHECK_STATUS(txn_do(made[i], TXN_CONFIRM), INVENTORY_OK);
         records[i] = txn_record(&pair.master, made[i]);
     }
-    pair_fail_over(&pair);
-    seller_wait_down(other);
-    seller_wait_up(other);
+    fail_over_to(other);
     for (int i = 0; i < MADE / 2; i++)
         set_phase(made[i], "intent", records[i], true);
     CHECK_INT(txns_recover(other), MADE / 2);
@@ -389,8 +376,7 @@ static void test_undone(void) {
     CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"),
                             harness_format("+%s", made[0]->transaction.nonce), NULL),
               "refund 0");
-    seller_wait_down(late);
-    seller_wait_up(late);
+    seller_wait_again(late);
     CHECK(inventory_transactions_are_suspect(late->inventory));
     CHECK(txns_reconcile(late, true).torn > 0);
     CHECK_INT(txns_reconcile(late, false).torn, 0);

@@ -38,12 +38,8 @@ static void on_told(void *ctx, enum inventory_status status, const struct invent
     snprintf(told->laggard, sizeof told->laggard, "%s", epoch->laggard);
 }
 
-static bool is_told(void *arg) {
-    return ((struct told *)arg)->count > 0;
-}
-
 static struct told *finish(struct seller *seller, struct told *told) {
-    shop_wait(seller->shop, is_told, told, "a heartbeat is answered");
+    SHOP_UNTIL(seller->shop, told->count > 0, "a heartbeat is answered");
     CHECK_INT(told->count, 1);
     return told;
 }

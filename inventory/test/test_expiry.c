@@ -16,18 +16,14 @@ enum { HOLD_MS = 30000 };
 static struct redis_server redis;
 
 static struct seller *open_seller(void (*at_failpoint)(void *ctx, const char *step), void *ctx) {
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(),
         &(struct seller_options){.port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = ctx});
-    seller_wait_up(seller);
     return seller;
 }
 
 static void put(struct seller *seller, const char *name, int64_t stock, int64_t hold_ms) {
-    struct inventory_item item = terms(name, strategy, stock);
-    item.hold_ms = hold_ms;
-    item.limit = stock;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, name, strategy, stock, stock, hold_ms);
 }
 
 static struct seller *open_sale(void) {
@@ -224,79 +220,6 @@ static void test_killed(void) {
     CHECK(steps >= 2); /* to expire the first, and the last */
 }
 
-/* ---- very short holds, and everybody at once ---- */
-
-enum { RACERS = 4, RACES = 400, RACE_ITEMS = 3, RACE_STOCK = 8, RACE_HOLD_MS = 20 };
-
-struct racer {
-    pthread_t thread;
-    struct seller *seller;
-    uint64_t random;
-    int number;
-};
-
-static int below(struct racer *racer, int n) {
-    return (int)(harness_random(&racer->random) % (uint64_t)n);
-}
-
-static void *race(void *arg) {
-    struct racer *racer = arg;
-    struct shop *shop = racer->seller->shop;
-    char item[16], user[16], key[32], id[INVENTORY_ORDER_SIZE] = "";
-    for (int i = 0; i < RACES; i++) {
-        int what = below(racer, 10);
-        snprintf(item, sizeof item, "item%d", below(racer, RACE_ITEMS));
-        snprintf(user, sizeof user, "user%d", racer->number);
-        snprintf(key, sizeof key, "key%d-%d", racer->number, i);
-        if (what < 5)
-            snprintf(id, sizeof id, "%s", buy_begin(racer->seller, item, user, key, 1)->id);
-        else if (what < 8 && *id)
-            order_step_begin(racer->seller, id, what == 7 ? INVENTORY_READ : INVENTORY_CANCEL);
-        else
-            inventory_sweep(racer->seller->inventory);
-        do
-            shop_turn(shop);
-        while (shop->open > 4);
-        if (below(racer, 20) == 0) /* so that all holds end, and the items leave the index */
-            __atomic_add_fetch(&redis_clock()->ahead_ms, RACE_HOLD_MS + INVENTORY_HOLD_GRACE_MS,
-                               __ATOMIC_RELAXED);
-    }
-    shop_settle(shop);
-    while (racer->seller->inventory->purchases.sweeping)
-        shop_turn(shop);
-    return NULL;
-}
-
-static void test_race(void) {
-    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    uint64_t random = harness_seed();
-    struct racer racers[RACERS];
-    for (int i = 0; i < RACERS; i++)
-        racers[i] =
-            (struct racer){.seller = open_seller(NULL, NULL), .number = i, .random = harness_random(&random)};
-    for (int i = 0; i < RACE_ITEMS; i++)
-        put(racers[0].seller, harness_format("item%d", i), RACE_STOCK, RACE_HOLD_MS);
-    for (int i = 0; i < RACERS; i++)
-        CHECK_INT(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
-    for (int i = 0; i < RACERS; i++)
-        pthread_join(racers[i].thread, NULL);
-    CHECK(!harness_failed());
-    int held = 0;
-    for (int i = 0; i < RACERS; i++)
-        held += buys_with(racers[i].seller->shop, INVENTORY_OK);
-    CHECK(held > 10);
-    redis_clock()->ahead_ms += RACE_HOLD_MS + INVENTORY_HOLD_GRACE_MS;
-    holds_sweep(racers[0].seller, &redis);
-    CHECK_INT(indexed(), 0);
-    for (int i = 0; i < RACE_ITEMS; i++) {
-        struct inventory_audit audit;
-        CHECK_STATUS(item_audit(racers[0].seller, harness_format("item%d", i), &audit), INVENTORY_OK);
-        CHECK(audit.conserved);
-        CHECK_INT(audit.holds + audit.item.held, 0);
-        CHECK_INT(audit.item.available, RACE_STOCK);
-    }
-}
-
 /* ---- a store that stood still ---- */
 
 static bool is_over(void *arg) {
@@ -306,9 +229,8 @@ static bool is_over(void *arg) {
 /* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */
 static void test_stood_still(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(), &(struct seller_options){.port = redis.port, .call_timeout_ms = 2 * HOLD_MS});
-    seller_wait_up(seller);
     put(seller, "phone", 10, HOLD_MS);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     holds_sweep(seller, &redis);
@@ -336,15 +258,7 @@ int main(int argc, char **argv) {
     harness_run("many holds of one item do not hold up another's", test_many_in_one);
     harness_run("a purchase before the sweep", test_late_entry);
     harness_run("the store's clock is set back", test_clock_set_back);
-    run_each("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
-    run_fenced("killed at each step", test_killed);
-    for (int i = 0; i <= INVENTORY_OPTIMISTIC; i++) {
-        strategy = (enum inventory_strategy)i;
-        if (i != INVENTORY_LUA) /* it has the script of `batch` */
-            harness_run(harness_format("%s: short holds, four at once", inventory_strategy_name(strategy)),
-                        test_race);
-    }
-    run_fenced("short holds, four at once", test_race);
+    run_each_and_fenced("killed at each step", test_killed, INVENTORY_OPTIMISTIC);
     strategy = INVENTORY_BATCH;
     harness_run("a store that stood still hears first what came in time", test_stood_still);
     return harness_finish();

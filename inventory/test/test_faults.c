@@ -128,8 +128,7 @@ static void test_killed_under_load(void) {
     load_until(seller, &count, 4 * 400);
     shop_settle(shop);
     int64_t units = check_answers(seller);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], units);
     CHECK_INT(audit.oversold, 0);
     if (strategy != INVENTORY_DECR) /* which loses units when it is interrupted, but no order */
@@ -168,8 +167,7 @@ static void test_killed_between_reply_and_next_call(void) {
     for (const struct buy *buy = shop->buys; buy; buy = buy->next)
         CHECK(buy->status == INVENTORY_OK || buy->status == INVENTORY_UNAVAILABLE ||
               buy->status == INVENTORY_UNKNOWN);
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], buys_with(shop, INVENTORY_OK));
     if (strategy != INVENTORY_DECR)
         CHECK_STR(ledger_audit(&redis, "phone"), "balanced");
@@ -188,10 +186,6 @@ static void restart_empty(struct seller *seller, struct redis_server *redis) {
         shop_idle(seller->shop, 300);
 }
 
-static bool has_no_receipts(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
-}
-
 static void test_restarted_empty(void) {
     struct redis_server redis;
     start(&redis);
@@ -207,7 +201,8 @@ static void test_restarted_empty(void) {
     check_books(seller, &redis, "phone", 4, 0, 1);
     check_books(seller, &redis, "gone", 0, 0, 1);
     seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
-    shop_wait(seller->shop, has_no_receipts, seller, "the receipts are forgotten");
+    SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+               "the receipts are forgotten");
     restart_empty(seller, &redis);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
     CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_UNKNOWN_ITEM);
@@ -221,8 +216,7 @@ static void test_paused(void) {
     start(&redis);
     struct shop *shop = shop_open();
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
-    seller_wait_up(seller);
+        seller_open_up(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
     item_sell(seller, "phone", strategy, 100);
     CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
     redis_pause(&redis);
@@ -230,6 +224,7 @@ static void test_paused(void) {
     for (int i = 0; i < 20; i++)
         bought[i] = buy_begin(seller, "phone", "ann", harness_format("k%d", i), 1);
     seller_wait_down(seller);
+    CHECK_HAS(inventory_last_error(seller->inventory), "time-out");
     shop_idle(shop, 500); /* connecting again comes to nothing, too */
     CHECK_STATUS(buy(seller, "phone", "ann", "meanwhile", 1)->status, INVENTORY_UNAVAILABLE);
     redis_resume(&redis);
@@ -251,9 +246,8 @@ static void test_unknown_in_the_end(void) {
     struct redis_server redis;
     start(&redis);
     struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 150, .resolve_ms = 300});
-    seller_wait_up(seller);
     item_sell(seller, "phone", strategy, 10);
     redis_pause(&redis);
     int64_t from_ms = harness_now_ms();
@@ -293,10 +287,9 @@ static void test_closed_when_busy(void) {
     for (int when = 0; when < 7; when++) {
         struct shop *shop = shop_open();
         struct inventory_metrics metrics = {.batches = 0};
-        struct seller *seller = seller_open_with(
+        struct seller *seller = seller_open_up(
             shop, &(struct seller_options){
                       .port = redis.port, .call_timeout_ms = 300, .work_delay_ms = 50, .metrics = &metrics});
-        seller_wait_up(seller);
         for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
             struct inventory_item item = terms(inventory_strategy_name((enum inventory_strategy)i),
                                                (enum inventory_strategy)i, 100000);
@@ -355,6 +348,26 @@ static void test_closed_at_once(void) {
     inventory_close(NULL);
 }
 
+/* Units came back, so a purchase is to start again with the next flush; the inventory is closed before that.
+ */
+static void test_closed_before_it_starts_again(void) {
+    struct redis_server redis;
+    start(&redis);
+    struct shop *shop = shop_open();
+    struct seller *seller = seller_open(shop, &redis), *other = seller_open(shop, &redis);
+    item_sell(seller, "phone", INVENTORY_BATCH, 1);
+    CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
+    CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
+    struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
+    while (STAILQ_EMPTY(&seller->inventory->purchases.again) && shop->open > 0)
+        shop_turn(shop);
+    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases.again));
+    seller_close(seller);
+    CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
+    check_books(other, &redis, "phone", 1, 0, 1);
+}
+
 /* A queue as long as it may get, and the store dies. */
 static void test_killed_with_a_long_queue(void) {
     enum { QUEUE = 50000, STOCK = 100000 };
@@ -362,8 +375,7 @@ static void test_killed_with_a_long_queue(void) {
     start(&redis);
     struct shop *shop = shop_open();
     struct seller *seller =
-        seller_open_with(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 1500});
-    seller_wait_up(seller);
+        seller_open_up(shop, &(struct seller_options){.port = redis.port, .call_timeout_ms = 1500});
     seller->locked = true;
     item_sell(seller, "phone", strategy, STOCK);
     CHECK_STATUS(buy(seller, "phone", "first", "first", 1)->status, INVENTORY_OK);
@@ -395,10 +407,10 @@ int main(int argc, char **argv) {
     run_fenced("killed between a reply and the next call", test_killed_between_reply_and_next_call);
     run_each("killed with a long queue", test_killed_with_a_long_queue, INVENTORY_LOCKED);
     run_each("restarted empty", test_restarted_empty, INVENTORY_OPTIMISTIC);
-    run_each("paused for longer than a call may take", test_paused, INVENTORY_LUA);
-    run_fenced("paused for longer than a call may take", test_paused);
+    run_each_and_fenced("paused for longer than a call may take", test_paused, INVENTORY_LUA);
     run_each("not back before the deadline", test_unknown_in_the_end, INVENTORY_LUA);
     harness_run("closed with everything in flight", test_closed_when_busy);
+    harness_run("closed before a purchase starts again", test_closed_before_it_starts_again);
     harness_run("closed at once, and not opened at all", test_closed_at_once);
     return harness_finish();
 }

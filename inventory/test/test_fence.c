@@ -1,5 +1,4 @@
 /* Fences: of the holders of an item's lock only the newest writes, however long the others were paused. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +12,7 @@ enum { WORK_MS = 10000 /* less than a call may take */ };
 /* A seller with the lock, and this fence. */
 static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = redis.port;
-    struct seller *seller = seller_open_with(shop, &options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &options);
     seller->locked = true;
     seller->fence = fence;
     return seller;
@@ -219,14 +217,10 @@ static void test_unknown_item(void) {
 
 /* ---- paused between read and write ---- */
 
-static bool has_read(void *arg) {
-    return ((struct seller *)arg)->inventory->work_delay.first != NULL;
-}
-
 /* A purchase has read, and is paused before its write. */
 static struct buy *pause_buyer(struct seller *seller, const char *user, const char *key, int64_t quantity) {
     struct buy *paused = buy_begin(seller, "phone", user, key, quantity);
-    shop_wait(seller->shop, has_read, seller, "the purchase has read");
+    SHOP_UNTIL(seller->shop, seller->inventory->work_delay.first != NULL, "the purchase has read");
     return paused;
 }
 
@@ -286,10 +280,7 @@ static void test_overtaken_by_its_retry(void) {
 static void test_units_added_meanwhile(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = holder(shop_open(), 5, (struct seller_options){0});
-    struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
-    item.hold_ms = 600000;
-    item.limit = 6;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", INVENTORY_LOCKED, 10, 6, 600000);
     struct inventory_order held = buy(seller, "phone", "ann", "k1", 4)->order;
     struct buy *paused = pause_buyer(slow_holder(seller, 6), "ann", "k2", 2);
     CHECK_STATUS(item_restock(seller, "phone", "r", 3, NULL), INVENTORY_OK);
@@ -303,9 +294,7 @@ static void test_units_added_meanwhile(void) {
 static void test_one_fence_twice(void) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = holder(shop_open(), 5, (struct seller_options){0});
-    struct inventory_item item = terms("phone", INVENTORY_LOCKED, 10);
-    item.limit = 6;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", INVENTORY_LOCKED, 10, 6, 0);
     struct buy *paused = pause_buyer(slow_holder(seller, 5), "ann", "k1", 2);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 5)->status, INVENTORY_OK);
     CHECK_STATUS(wake(paused), INVENTORY_LIMIT);
@@ -341,9 +330,7 @@ static struct shop *sell_by_a_bad_lock(uint64_t *random, bool without_fencing) {
     for (int i = 0; i < SELLERS; i++)
         sellers[i] = holder(
             shop, 0, (struct seller_options){.work_delay_ms = 10 * i, .without_fencing = without_fencing});
-    struct inventory_item item = terms("phone", INVENTORY_LOCKED, STOCK);
-    item.limit = 8;
-    CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
+    item_put_as(sellers[0], "phone", INVENTORY_LOCKED, STOCK, 8, 0);
     for (uint64_t fence = 1; fence <= GRANTS; fence++) {
         struct seller *seller = sellers[harness_random(random) % SELLERS];
         seller->fence = fence;
@@ -370,8 +357,7 @@ static void test_a_bad_lock(void) {
         shop_close(shop);
         /* The same without fences, to see that there was something to prevent. */
         shop = sell_by_a_bad_lock(&random, true);
-        struct inventory_audit audit;
-        CHECK_STATUS(item_audit(shop->sellers, "phone", &audit), INVENTORY_OK);
+        struct inventory_audit audit = item_audited(shop->sellers, "phone");
         CHECK(!audit.conserved);
         CHECK_INT(buys_with(shop, INVENTORY_STALE), 0);
         shop_close(shop);

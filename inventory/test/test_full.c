@@ -24,10 +24,6 @@ static void fail_over_full(struct seller **seller, int64_t hold_ms, bool lost) {
     seller_wait_down(*seller);
 }
 
-static bool is_refused(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "OOM");
-}
-
 static const char *order_of(const char *key) {
     char digest[INVENTORY_DIGEST_SIZE];
     inventory_key_digest("ann", key, strlen(key), digest);
@@ -51,7 +47,7 @@ static void test_full(void) {
     uv_check_t check;
     struct inventory_item item;
     fail_over_full(&seller, 600000, true);
-    shop_wait(seller->shop, is_refused, seller, "the store has no room");
+    SHOP_UNTIL(seller->shop, strstr(inventory_last_error(seller->inventory), "OOM"), "the store has no room");
     seller->shop->hurried_ms += LONG_MS; /* longer than the rest */
     shop_idle(seller->shop, 500);
     CHECK(!inventory_is_up(seller->inventory));

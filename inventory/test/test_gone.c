@@ -18,21 +18,14 @@ static bool have_heartbeats(void *redis) {
     return redis_integer(redis, "ZCARD", "seckill:{sellers}:alive", NULL) == 2;
 }
 
-static void put_hold(struct seller *seller, const char *item, int64_t stock) {
-    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
-    put.hold_ms = HOLD_MS;
-    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
-}
-
 /* Two sellers at a pair whose replica gets nothing from now on. */
 static void open_two(struct seller **seller, struct seller **gone) {
     redis_clock(); /* of servers that start after this */
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = CALL_MS};
-    *seller = told_seller_open_with(shop, &options, &told);
-    *gone = told_seller_open_with(shop, &options, &others);
-    put_hold(*seller, "seat", 3);
+    *seller = told_seller_within(shop, pair_url(&pair), CALL_MS, &told);
+    *gone = told_seller_within(shop, pair_url(&pair), CALL_MS, &others);
+    item_put_with(*seller, "seat", 3, 0, HOLD_MS);
     shop_wait(shop, have_heartbeats, &pair.master, "both have heartbeats");
     pair_cut(&pair);
 }
@@ -70,11 +63,6 @@ static void test_rest(void) {
     check_books(seller, &pair.replica, "seat", 0, 2, 1);
 }
 
-static bool is_indexed(void *arg) {
-    (void)arg;
-    return holds_indexed(&pair.replica, "+inf") == 1;
-}
-
 /* He had entered the item in the index of due times, and the replica has not got that. A hold of the other
  * one, which is put back, ends all the same. */
 static void test_index(void) {
@@ -85,7 +73,7 @@ static void test_index(void) {
     CHECK_STATUS(kept->status, INVENTORY_OK);
     lose(seller, gone);
     told_check(&told, 1, 0);
-    shop_wait(seller->shop, is_indexed, NULL, "the item is in the index");
+    SHOP_UNTIL(seller->shop, holds_indexed(&pair.replica, "+inf") == 1, "the item is in the index");
     redis_clock()->ahead_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
     holds_sweep(seller, &pair.replica);
     check_books(seller, &pair.replica, "seat", 3, 0, 0);
@@ -97,7 +85,7 @@ static void test_item(void) {
     struct seller *seller, *gone;
     struct inventory_order order;
     open_two(&seller, &gone);
-    put_hold(gone, "lamp", 3);
+    item_put_with(gone, "lamp", 3, 0, HOLD_MS);
     struct buy *lost = buy(seller, "lamp", "ann", "lost", 1), *kept = buy(seller, "seat", "ann", "kept", 1);
     CHECK_STATUS(lost->status, INVENTORY_OK);
     CHECK_STATUS(kept->status, INVENTORY_OK);
@@ -113,13 +101,22 @@ static void test_item(void) {
     check_books(seller, &pair.replica, "seat", 2, 1, 0);
 }
 
-static bool knows_its_disk(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.histories[0].synced;
-}
+static const struct {
+    const char *name, *syncs;
+    bool wiped;
+    int unkept;
+} restarts[] = {
+    {"one Redis is restarted", "everysec", false, 1},
+    {"one Redis is restarted that had synced each write", "always", false, 0},
+    {"one Redis is restarted, and empty", "everysec", true, 1},
+    /* What the disk has synced is not kept. */
+    {"one Redis is restarted, and empty, that had synced each write", "always", true, 1},
+};
 
 /* One Redis that is restarted, and one of two sellers dies with it. What he acknowledged may be lost, unless
  * the disk had it; and also if the store has forgotten who lived. */
-static void restart(const char *syncs, bool wiped, int unkept) {
+static void test_restarted(int i) {
+    const char *syncs = restarts[i].syncs;
     struct redis_server redis;
     struct shop *shop = shop_open();
     redis_start(&redis, "--appendfsync", syncs, NULL);
@@ -128,32 +125,16 @@ static void restart(const char *syncs, bool wiped, int unkept) {
                   *gone = told_seller_open_with(shop, &options, &others);
     shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
     if (strcmp(syncs, "always") == 0)
-        shop_wait(shop, knows_its_disk, seller, "it knows that writes are synced");
+        SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.histories[0].synced,
+                   "it knows that writes are synced");
     seller_close(gone);
     redis_kill(&redis);
     seller_wait_down(seller);
-    if (wiped)
+    if (restarts[i].wiped)
         redis_wipe(&redis);
     redis_restart(&redis);
     seller_hurry_up(seller);
-    CHECK_INT((int)told.metrics.unkept, unkept);
-}
-
-static void test_restarted(void) {
-    restart("everysec", false, 1);
-}
-
-static void test_restarted_synced(void) {
-    restart("always", false, 0);
-}
-
-static void test_restarted_empty(void) {
-    restart("everysec", true, 1);
-}
-
-/* What the disk has synced is not kept: if the store comes back empty, all of that is lost. */
-static void test_restarted_empty_synced(void) {
-    restart("always", true, 1);
+    CHECK_INT((int)told.metrics.unkept, restarts[i].unkept);
 }
 
 struct beaten {
@@ -172,20 +153,27 @@ static void beat_again(struct seller *seller) {
     shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
 }
 
-static bool has_beaten(void *seller) {
-    return has_beaten_since(&(struct beaten){seller, 0});
-}
+static const struct {
+    const char *name;
+    bool older, newcomer;
+} snapshots[] = {
+    {"one Redis goes on from an older snapshot", true, false},
+    {"one Redis goes on from an older snapshot, and one starts", true,
+     true}, /* and tells that others lived */
+    {"one Redis goes on from its newest snapshot", false, false},
+};
 
 /* Without an append-only file it goes on from its last snapshot, and what was acknowledged since then, and is
  * not kept any more, is lost. All sellers live. */
-static void restart_from_snapshot(bool older, bool newcomer) {
+static void test_snapshot(int i) {
+    const bool older = snapshots[i].older;
     struct redis_server redis;
     redis_clock(); /* of servers that start after this */
     redis_start(&redis, "--appendonly", "no", NULL);
     struct proxy *way = proxy_start(redis.port);
     struct seller *seller =
         told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), &told);
-    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    SHOP_UNTIL(seller->shop, has_beaten_since(&(struct beaten){seller, 0}), "it has a heartbeat");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
     redis_clock()->ahead_ms += 10000;
     beat_again(seller);
@@ -195,25 +183,12 @@ static void restart_from_snapshot(bool older, bool newcomer) {
     redis_kill(&redis);
     seller_wait_down(seller);
     redis_restart(&redis);
-    if (newcomer)
-        told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", redis.port), &others);
+    if (snapshots[i].newcomer)
+        told_seller_on(seller->shop, &redis, &others);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_hurry_up(seller);
     beat_again(seller);
     CHECK_INT((int)told.metrics.unkept, older);
-}
-
-static void test_older_snapshot(void) {
-    restart_from_snapshot(true, false);
-}
-
-/* One that starts tells that the others lived then. */
-static void test_older_snapshot_and_newcomer(void) {
-    restart_from_snapshot(true, true);
-}
-
-static void test_newest_snapshot(void) {
-    restart_from_snapshot(false, false);
 }
 
 /* One that ends in order while the store is away cannot tell it. It is taken for dead. */
@@ -267,24 +242,21 @@ static void test_starts_at_snapshot(void) {
 
 static long long copied_before;
 
-static bool knows_both(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->replicas == 2;
-}
-
 /* A replica is promoted, and the seller who died had his last order on one replica. If there were two, it may
  * be the other one. */
-static void promote_one_of(int replicas) {
+static void test_one_promoted(int replicas) {
     struct redis_server second;
     struct seller_options options = {.call_timeout_ms = CALL_MS, .replicas = 1};
     pair_start(&pair);
     options.url = pair_url(&pair);
     struct seller *seller = told_seller_open_with(shop_open(), &options, &told),
                   *gone = told_seller_open_with(seller->shop, &options, &others);
-    put_hold(seller, "seat", 3);
+    item_put_with(seller, "seat", 3, 0, HOLD_MS);
     shop_wait(seller->shop, have_heartbeats, &pair.replica, "both have heartbeats");
     if (replicas == 2) {
         redis_start_replica(&second, &pair.master);
-        shop_wait(seller->shop, knows_both, seller, "both replicas are known");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->histories[0]->replicas == 2,
+                   "both replicas are known");
         pair_cut(&pair);
     }
     CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
@@ -302,14 +274,6 @@ static void promote_one_of(int replicas) {
     check_books(seller, &pair.replica, "seat", 3 - (replicas == 1), replicas == 1, 0);
 }
 
-static void test_one_of_one(void) {
-    promote_one_of(1);
-}
-
-static void test_one_of_two(void) {
-    promote_one_of(2);
-}
-
 static bool is_copied(void *arg) {
     const struct seller *seller = arg;
     const struct history *history = seller->inventory->purchases.putback->histories[0];
@@ -325,7 +289,7 @@ static void test_master_older(void) {
     struct seller_options options = {.port = redis.port, .call_timeout_ms = CALL_MS, .replicas = 1};
     struct seller *seller = told_seller_open_with(shop, &options, &told),
                   *gone = told_seller_open_with(shop, &options, &others);
-    put_hold(seller, "seat", 3);
+    item_put_with(seller, "seat", 3, 0, HOLD_MS);
     shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
     CHECK(harness_wait(saves, &redis, 10000));
     CHECK_STATUS(buy(gone, "seat", "eve", "k", 1)->status, INVENTORY_OK);
@@ -348,7 +312,7 @@ static void test_master_empty(void) {
     struct seller *seller = told_seller_open_with(
         shop_open(),
         &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS, .replicas = 1}, &told);
-    shop_wait(seller->shop, has_beaten, seller, "it has a heartbeat");
+    SHOP_UNTIL(seller->shop, has_beaten_since(&(struct beaten){seller, 0}), "it has a heartbeat");
     redis_kill(&pair.master);
     seller_wait_down(seller);
     redis_wipe(&pair.master);
@@ -362,18 +326,15 @@ int main(int argc, char **argv) {
     harness_run("the others rest, and sell", test_rest);
     harness_run("the index of due times", test_index);
     harness_run("an item that is gone with its maker", test_item);
-    harness_run("one Redis is restarted", test_restarted);
-    harness_run("one Redis is restarted that had synced each write", test_restarted_synced);
-    harness_run("one Redis is restarted, and empty", test_restarted_empty);
-    harness_run("one Redis is restarted, and empty, that had synced each write", test_restarted_empty_synced);
-    harness_run("one Redis goes on from an older snapshot", test_older_snapshot);
-    harness_run("one Redis goes on from an older snapshot, and one starts", test_older_snapshot_and_newcomer);
-    harness_run("one Redis goes on from its newest snapshot", test_newest_snapshot);
+    for (int i = 0; i < (int)(sizeof restarts / sizeof *restarts); i++)
+        run_case(restarts[i].name, test_restarted, i);
+    for (int i = 0; i < (int)(sizeof snapshots / sizeof *snapshots); i++)
+        run_case(snapshots[i].name, test_snapshot, i);
     harness_run("one ends while the store is away", test_ends_while_away);
     harness_run("one starts at a master that was promoted", test_starts_at_promoted);
     harness_run("one starts at a master that goes on from a snapshot", test_starts_at_snapshot);
-    harness_run("--replicas 1, and one was promoted", test_one_of_one);
-    harness_run("--replicas 1, and one of two was promoted", test_one_of_two);
+    run_case("--replicas 1, and one was promoted", test_one_promoted, 1);
+    run_case("--replicas 1, and one of two was promoted", test_one_promoted, 2);
     harness_run("--replicas 1, and the master goes on from a snapshot", test_master_older);
     harness_run("--replicas 1, and the master comes back empty", test_master_empty);
     return harness_finish();

@@ -171,8 +171,7 @@ static void test_old(void) {
     static struct fake_cluster fake;
     struct inventory_health health;
     fake_cluster_start(&fake, old_server);
-    struct seller *seller = seller_open_with(shop_open(), &(struct seller_options){.port = fake.port[0]});
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop_open(), &(struct seller_options){.port = fake.port[0]});
     store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_STR(health.reason, "the store is older than Redis 6.2");
@@ -191,8 +190,7 @@ static struct seller *open_cluster(const char **other) {
     redis_cluster_flush(&cluster);
     struct seller *seller =
         seller_open_with(shop_open(), &(struct seller_options){.url = redis_cluster_url(&cluster)});
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
     *other = "lamp";
     for (int i = 0; of(*other) == of("phone"); i++)
         *other = harness_format("lamp%d", i);

@@ -1,6 +1,5 @@
 /* How long receipts are kept: until all replicas that could be promoted have what they tell, however long
  * that takes, and as long as their server may be asked again. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,31 +12,6 @@ enum { LONG_MS = 65000, MASTERS = 3 };
 static struct pair pair;
 static struct told told, others;
 
-/* A master with a replica that gets nothing of what is written from now on, and two sellers. */
-static void open_two(struct seller **seller, struct seller **other) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    *seller = told_seller_open(shop, pair_url(&pair), &told);
-    *other = told_seller_open(shop, pair_url(&pair), &others);
-}
-
-/* The replica's link is cut for longer than a minute before the master dies. */
-static void test_old_receipts(void) {
-    struct seller *seller, *other;
-    open_two(&seller, &other);
-    item_put_with(seller, "phone", 100, 0, 0);
-    pair_cut(&pair);
-    for (int i = 0; i < 50; i++)
-        CHECK_STATUS(buy(i % 2 ? seller : other, "phone", "ann", harness_format("k%d", i), 1)->status,
-                     INVENTORY_OK);
-    seller->shop->hurried_ms += LONG_MS;
-    shop_idle(seller->shop, 200);
-    told_fail_over(&pair, seller, other);
-    told_check(&told, 25, 0);
-    told_check(&others, 25, 0);
-    check_books(seller, &pair.replica, "phone", 50, 0, 50);
-}
-
 static bool is_empty(void *arg) {
     return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
 }
@@ -46,16 +20,11 @@ static bool is_covered(void *arg) {
     return told_open(arg) == 0;
 }
 
-static bool has_left(void *arg) {
-    (void)arg;
-    return redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0;
-}
-
 /* What replicas have is forgotten; and who ends in order waits until they have all, and then needs not be
  * waited for. */
 static void test_coverage(void) {
     struct seller *seller, *other;
-    open_two(&seller, &other);
+    told_open_two(&pair, &seller, &told, &other, &others);
     item_put_with(seller, "phone", 100, 0, 0);
     pair_cut(&pair);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
@@ -66,7 +35,8 @@ static void test_coverage(void) {
     pair_mend(&pair);
     shop_wait(seller->shop, is_covered, seller, "the replica has it");
     CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "sold", NULL), "1");
-    shop_wait(seller->shop, has_left, NULL, "both have left");
+    SHOP_UNTIL(seller->shop, redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0,
+               "both have left");
     seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
@@ -76,30 +46,23 @@ static bool keeps(const struct seller *seller, const char *key) {
     return seller->inventory->purchases.putback->receipts.count > 0;
 }
 
-static bool has_seen_replica(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->replicas > 0;
-}
-
-static bool syncs_no_more(void *arg) {
-    return !((struct seller *)arg)->inventory->purchases.putback->receipts.histories[0].synced;
-}
-
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
 static void test_synced(void) {
     struct redis_server redis, replica;
     redis_start(&redis, "--appendfsync", "always", NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
     seller->inventory->purchases.putback->hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
-    shop_wait(shop, syncs_no_more, seller, "it does not sync while it rewrites its file");
+    SHOP_UNTIL(shop, !seller->inventory->purchases.putback->receipts.histories[0].synced,
+               "it does not sync while it rewrites its file");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "no", NULL), "OK");
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
-    shop_wait(shop, has_seen_replica, seller, "the replica is seen");
+    SHOP_UNTIL(shop, seller->inventory->purchases.putback->histories[0]->replicas > 0, "the replica is seen");
     CHECK(keeps(seller, "k2"));
 }
 
@@ -138,7 +101,7 @@ static void test_copying(void) {
     redis_start(&redis, "--appendfsync", "always", NULL);
     start_copying(&first, &redis);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
@@ -162,21 +125,6 @@ static void sell_and_forget(struct seller *seller, const char *key) {
 static void disconnect_replica(void) {
     redis_wait_copied(&pair.master, &pair.replica);
     proxy_set(pair.link, PROXY_REFUSE, 0, NULL);
-}
-
-/* A replica is promoted that was not connected: what it lacks another one had, so it is kept no more. */
-static void test_left_behind(void) {
-    struct redis_server near;
-    pair_start(&pair);
-    redis_start_replica(&near, &pair.master);
-    struct seller *seller = told_seller_open(shop_open(), pair_url(&pair), &told);
-    item_put_with(seller, "phone", 10, 0, 0);
-    disconnect_replica();
-    sell_and_forget(seller, "k");
-    told_fail_over(&pair, seller, NULL);
-    told_check(&told, 0, 0);
-    CHECK_INT((int)told.metrics.unkept, 1);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK); /* it was lost */
 }
 
 /* It had no part in the failover before, in which nothing was lost. */
@@ -241,24 +189,23 @@ static void test_one_redis(void) {
     check_books(seller, &redis, "phone", 3, 0, 7);
 }
 
-/* It dies with an order that is not in its file. */
-static struct seller *lose_order(struct redis_server *redis) {
-    struct seller *seller = told_seller_sold_at(redis, &told);
-    CHECK_STR(redis_command(redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
+/* One Redis dies with an order that is not in its file, and its machine takes longer to start again than
+ * receipts are kept: what it lost is put back, and is kept anew, since it may crash again at once. `stopped`:
+ * the seller stands still meanwhile, and notices only then that the connection is gone. */
+static void test_away_for_long(int stopped) {
+    struct redis_server redis;
+    struct seller *seller = told_seller_sold_at(&redis, &told);
+    CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
     shop_wait(seller->shop, is_covered, seller, "there are no replicas");
-    redis_kill(redis);
-    return seller;
-}
-
-/* Its machine starts again, and takes longer than receipts are kept: what it lost is put back, and is kept
- * anew, since it may crash again at once. */
-static void test_away_for_long(void) {
-    struct redis_server redis;
-    struct seller *seller = lose_order(&redis);
-    seller_wait_down(seller);
+    redis_kill(&redis);
+    if (!stopped)
+        seller_wait_down(seller);
     seller->shop->hurried_ms += LONG_MS;
-    shop_idle(seller->shop, 200);
+    if (stopped)
+        seller_wait_down(seller);
+    else
+        shop_idle(seller->shop, 200);
     redis_restart(&redis);
     seller_wait_up(seller);
     told_check(&told, 1, 0);
@@ -268,23 +215,7 @@ static void test_away_for_long(void) {
     CHECK_INT(seller->inventory->purchases.putback->receipts.count, 3); /* the item, and two orders */
 }
 
-/* The seller stands still meanwhile: it has not noticed yet that the connection is gone. */
-static void test_away_while_stopped(void) {
-    struct redis_server redis;
-    struct seller *seller = lose_order(&redis);
-    seller->shop->hurried_ms += LONG_MS;
-    seller_wait_down(seller);
-    redis_restart(&redis);
-    seller_wait_up(seller);
-    told_check(&told, 1, 0);
-    check_books(seller, &redis, "phone", 7, 0, 3);
-}
-
 /* ---- a cluster ---- */
-
-static bool are_two(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 2;
-}
 
 /* One master stays away: what was sold there is kept, but not what is sold elsewhere. */
 static void test_master_is_away(void) {
@@ -292,7 +223,7 @@ static void test_master_is_away(void) {
     redis_cluster_start(&cluster, MASTERS, 0);
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    seller_wait_whole(seller);
     struct redis_server *dies = redis_cluster_of(&cluster, stock_key("lamp"));
     CHECK(redis_cluster_of(&cluster, stock_key("phone")) != dies);
     item_put_with(seller, "phone", 10, 0, 0);
@@ -301,9 +232,10 @@ static void test_master_is_away(void) {
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
     shop_wait(shop, is_covered, seller, "there are no replicas");
     redis_kill(dies);
-    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
+    seller_wait_not_whole(seller);
     shop->hurried_ms += LONG_MS;
-    shop_wait(shop, are_two, seller, "what was sold elsewhere is forgotten");
+    SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.count == 2,
+               "what was sold elsewhere is forgotten");
     shop_idle(shop, 200);
     CHECK_INT(seller->inventory->purchases.putback->receipts.count, 2); /* the item, and an order */
 }
@@ -312,17 +244,16 @@ static void test_master_is_away(void) {
 static struct seller *open_patient(struct redis_cluster *cluster, int replicas) {
     redis_cluster_start(cluster, MASTERS, replicas);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = redis_cluster_url(cluster), .call_timeout_ms = 20000};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct seller *seller = told_seller_within(shop, redis_cluster_url(cluster), 20000, &told);
+    seller_wait_whole(seller);
     return seller;
 }
 
 static void restart(struct seller *seller, struct redis_server *master) {
     redis_kill(master);
-    shop_wait(seller->shop, seller_is_not_whole, seller, "the master is gone");
+    seller_wait_not_whole(seller);
     redis_restart(master);
-    shop_wait(seller->shop, seller_is_whole, seller, "the master is back");
+    seller_wait_whole(seller);
 }
 
 /* A master restarts, by another history. Until its replica has a copy that can be promoted with what it had
@@ -382,7 +313,7 @@ static void test_taken_over(void) {
     sell_and_forget(seller, "k");
     redis_kill(near); /* first, so that it is not promoted */
     redis_kill(master);
-    shop_wait(seller->shop, seller_is_not_whole, seller, "the master is gone");
+    seller_wait_not_whole(seller);
     CHECK_INT((int)told.metrics.unkept, 0);
     redis_restart(away);
     CHECK(harness_wait(takes_over, away, 20000));
@@ -395,10 +326,6 @@ static void test_taken_over(void) {
 /* ---- histories ---- */
 
 static unsigned met;
-
-static bool has_met_more(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->number > met;
-}
 
 /* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
 static void leave_histories(struct inventory *inventory) {
@@ -421,10 +348,9 @@ static void test_many_histories(void) {
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
         met = seller->inventory->purchases.putback->number;
-        CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-        CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
+        told_begin_history(&redis);
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
-        shop_wait(seller->shop, has_met_more, seller, "another history");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number > met, "another history");
     }
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
     seller_wait_up(seller);
@@ -438,7 +364,7 @@ static void test_oldest_is_up(void) {
     redis_cluster_start(&cluster, 2, 0);
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
-    shop_wait(shop, seller_is_whole, seller, "both masters are there");
+    seller_wait_whole(seller);
     leave_histories(seller->inventory);
     struct history *const *histories = seller->inventory->purchases.putback->histories;
     struct history *first = histories[0];
@@ -448,22 +374,20 @@ static void test_oldest_is_up(void) {
         other++;
     redis_kill(other);
     redis_restart(other);
-    shop_wait(shop, has_met_more, seller, "another history");
+    SHOP_UNTIL(shop, seller->inventory->purchases.putback->number > met, "another history");
     CHECK_INT(seller->inventory->purchases.putback->history_count, RECEIPTS_HISTORIES);
     CHECK(histories[0] == first);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("receipts that are old", test_old_receipts);
     harness_run("what replicas have", test_coverage);
     harness_run("one Redis that syncs", test_synced);
     harness_run("a replica that gets its copy", test_copying);
-    harness_run("a replica that was left behind", test_left_behind);
     harness_run("a replica that was left behind before", test_left_behind_before);
     harness_run("one Redis", test_one_redis);
-    harness_run("one Redis that is away for long", test_away_for_long);
-    harness_run("one Redis that is away while it is stopped", test_away_while_stopped);
+    run_case("one Redis that is away for long", test_away_for_long, false);
+    run_case("one Redis that is away while the seller is stopped", test_away_for_long, true);
     harness_run("a master that is away", test_master_is_away);
     harness_run("a master that restarts", test_restarted_master);
     harness_run("more than is kept, at one master", test_unkept_of_one);

@@ -1,6 +1,5 @@
 /* Lines of baskets and halves of transfers that an item lacks: what the audit of all items tells, and what a
  * confirm, a retry and a repeated debit do. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -98,13 +97,6 @@ static void test_audit_all(void) {
     check_all(seller, 0, 0, 0, 0);
 }
 
-static void lose_line(const struct txn *txn, int line, const char *counted) {
-    const char *key = stock_key(txn->transaction.lines[line].item);
-    forget(txn, line);
-    redis_command(&redis, "HINCRBY", key, "available", "1", NULL);
-    redis_command(&redis, "HINCRBY", key, counted, "-1", NULL);
-}
-
 /* It was confirmed, that was lost, and then it expired; and it is noted that it was. */
 static void lose_confirm(const struct txn *txn, int line) {
     struct inventory_order order;
@@ -126,96 +118,54 @@ static void set_confirming(const struct txn *txn) {
     txn_set_record(&redis, txn, harness_format("confirming%s", strchr(record, ' ')), true);
 }
 
-/* A line was lost with its decision written, its unit sold again, and that is told. Who asks again for the
- * basket gets the first answer; that it is confirmed is told to nobody before it is. */
-static void test_lacking(void) {
+/* Lines were lost with their decision written, and their units sold again (or, `by_limit`, there are units,
+ * but the user has bought all that the limit allows by then), and that is told. Who asks again for the basket
+ * gets the first answer; that it is confirmed is told to nobody before it is. */
+static void test_lacking(int by_limit) {
     struct seller *seller = open_one();
     items_put_three(seller);
-    item_sell(seller, "rare", INVENTORY_BATCH, 3);
-    struct txn *sold = txn_new(seller, "sold", "phone:1 rare:1"),
-               *held = txn_new(seller, "held", "held:1 rare:1"),
-               *late = txn_new(seller, "late", "held:1 rare:1");
-    CHECK_STATUS(txn_do(sold, TXN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(txn_do(held, TXN_MAKE), INVENTORY_OK);
-    lose_line(sold, 1, "sold");
-    lose_line(held, 1, "held");
-    set_confirming(sold);
-    CHECK_STATUS(txn_do(late, TXN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(txn_do(late, TXN_CONFIRM), INVENTORY_OK);
-    lose_confirm(late, 1);
-    set_confirming(late);
-    CHECK_STATUS(buy(seller, "rare", "bob", "all", 3)->status, INVENTORY_OK);
-    CHECK_STATUS(txn_do(txn_same(seller, sold), TXN_MAKE), INVENTORY_UNAVAILABLE); /* not told yet */
-    txns_reconcile(seller, true);
-    told_check(&told, 0, 2);
-    for (int i = 0; i < 3; i++) {
-        struct txn *again = txn_same(seller, i == 0 ? sold : i == 1 ? held : late);
-        CHECK_STATUS(txn_do(again, TXN_CONFIRM), INVENTORY_UNKNOWN);
-        CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
-        CHECK_STR(inventory_state_name(again->transaction.state), i ? "held" : "confirmed");
-        CHECK_STATUS(txn_do(again, TXN_CHECK), INVENTORY_REPLAYED);
-        CHECK_STR(txn_phase(&redis, again), "confirming");
-    }
-    item_check_audit(seller, "rare", 0, 0, 3);
-    CHECK_STATUS(item_restock(seller, "rare", "r", 3, NULL), INVENTORY_OK);
-    CHECK_STATUS(txn_do(txn_same(seller, held), TXN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(txn_do(txn_same(seller, late), TXN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(txn_do(txn_same(seller, sold), TXN_MAKE), INVENTORY_REPLAYED);
-    txn_check_order(seller, sold, 1, "confirmed");
-    txn_check_order(seller, held, 1, "confirmed");
-    txn_check_order(seller, late, 1, "confirmed");
-    item_check_audit(seller, "rare", 0, 0, 6);
-    CHECK_STR(redis_command(&redis, "HGET", stock_key("rare"), "shortage", NULL), "0");
-    CHECK(txns_audit_all(seller).conserved);
-}
-
-static void lose_of_user(const struct txn *txn) {
-    CHECK(redis_integer(&redis, "HINCRBY", stock_key("few"), harness_format("@%s", txn->transaction.user),
-                        "-1", NULL) >= 0);
-}
-
-/* The same where units are left, but the user has bought all that the limit allows by then. */
-static void test_lacking_by_limit(void) {
-    struct inventory_order order;
-    struct seller *seller = open_one();
-    items_put_three(seller);
-    item_put_with(seller, "few", 100, 3, 600000);
-    struct txn *confirmed = txn_new(seller, "confirmed", "phone:1 few:1"),
+    item_put_with(seller, "few", by_limit ? 100 : 3, by_limit ? 3 : 0, by_limit ? 600000 : 0);
+    struct txn *sold = txn_new(seller, "sold", "phone:1 few:1"),
                *held = txn_new(seller, "held", "held:1 few:1"),
-               *late = txn_new(seller, "late", "held:1 few:1"), *all[] = {confirmed, held, late};
+               *late = txn_new(seller, "late", "held:1 few:1"), *all[] = {sold, held, late};
     for (int i = 0; i < 3; i++) {
         CHECK_STATUS(txn_do(all[i], TXN_MAKE), INVENTORY_OK);
         if (all[i] != held)
             CHECK_STATUS(txn_do(all[i], TXN_CONFIRM), INVENTORY_OK);
     }
-    lose_line(confirmed, 1, "sold");
-    lose_line(held, 1, "held");
+    txn_lose_line(&redis, sold, 1, "sold");
+    txn_lose_line(&redis, held, 1, "held");
     lose_confirm(late, 1);
-    for (int i = 0; i < 3; i++)
-        lose_of_user(all[i]);
-    set_confirming(confirmed);
+    if (by_limit)
+        CHECK_INT(redis_integer(&redis, "HINCRBY", stock_key("few"), "@ann", "-3", NULL), 0);
+    set_confirming(sold);
     set_confirming(late);
-    struct buy *bought = buy(seller, "few", "ann", "all", 3);
+    struct buy *bought = buy(seller, "few", by_limit ? "ann" : "bob", "all", 3);
     CHECK_STATUS(bought->status, INVENTORY_OK);
-    CHECK_STATUS(txn_do(txn_same(seller, confirmed), TXN_CONFIRM), INVENTORY_UNAVAILABLE); /* not told yet */
+    CHECK_STATUS(txn_do(txn_same(seller, sold), by_limit ? TXN_CONFIRM : TXN_MAKE),
+                 INVENTORY_UNAVAILABLE); /* not told yet */
     txns_reconcile(seller, true);
     told_check(&told, 0, 2);
     for (int i = 0; i < 3; i++) {
         struct txn *again = txn_same(seller, all[i]);
         CHECK_STATUS(txn_do(again, TXN_CONFIRM), INVENTORY_UNKNOWN);
         CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
-        CHECK_STR(inventory_state_name(again->transaction.state), "held");
+        CHECK_STR(inventory_state_name(again->transaction.state), i || by_limit ? "held" : "confirmed");
+        CHECK_STATUS(txn_do(again, TXN_CHECK), INVENTORY_REPLAYED);
+        CHECK_STR(txn_phase(&redis, again), "confirming");
     }
-    item_check_audit(seller, "few", 97, 3, 0);
-    CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, &order), INVENTORY_OK);
+    if (by_limit)
+        CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
+    else
+        CHECK_STATUS(item_restock(seller, "few", "r", 3, NULL), INVENTORY_OK);
     for (int i = 0; i < 3; i++) {
         CHECK_STATUS(txn_do(txn_same(seller, all[i]), TXN_CONFIRM), INVENTORY_OK);
         txn_check_order(seller, all[i], 1, "confirmed");
     }
-    item_check_audit(seller, "few", 97, 0, 3);
-    CHECK_STR(redis_command(&redis, "HGET", stock_key("few"), "@ann", NULL), "3");
+    item_check_audit(seller, "few", by_limit ? 97 : 0, 0, by_limit ? 3 : 6);
     CHECK_STR(redis_command(&redis, "HGET", stock_key("few"), "shortage", NULL), "0");
-    CHECK_STATUS(buy(seller, "few", "ann", "more", 1)->status, INVENTORY_LIMIT);
+    CHECK_STATUS(buy(seller, "few", "ann", "more", 1)->status,
+                 by_limit ? INVENTORY_LIMIT : INVENTORY_SOLD_OUT);
     CHECK(txns_audit_all(seller).conserved);
 }
 
@@ -239,15 +189,11 @@ static void on_debit_answered(struct inventory_transaction *transaction, enum in
     txn->status = status;
 }
 
-static bool is_answered(void *arg) {
-    return ((struct txn *)arg)->answers > 0;
-}
-
 static enum inventory_status debit_again(struct txn *txn) {
     txn->answers = 0;
     txn->transaction.done = on_debit_answered;
     transaction_begin(&txn->seller->inventory->transactions, &txn->transaction, debit, INVENTORY_READ);
-    shop_wait(txn->seller->shop, is_answered, txn, "the debit is answered");
+    SHOP_UNTIL(txn->seller->shop, txn->answers > 0, "the debit is answered");
     return txn->status;
 }
 
@@ -261,7 +207,7 @@ static void test_debit_again(void) {
     item_check_audit(seller, "lamp", 95, 5, 0);
     CHECK_STATUS(debit_again(txn), INVENTORY_OK);
     item_check_audit(seller, "lamp", 95, 5, 0);
-    lose_line(txn, 0, "held");
+    txn_lose_line(&redis, txn, 0, "held");
     CHECK_STATUS(debit_again(txn), INVENTORY_OK);
     item_check_audit(seller, "lamp", 95, 5, 0);
 }
@@ -292,8 +238,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("the audit of all", test_audit_all);
     harness_run("the audit of all beside transactions", test_audit_beside);
-    harness_run("a line of a decision is lacking", test_lacking);
-    harness_run("a line of a decision is lacking, and the user has others", test_lacking_by_limit);
+    run_case("a line of a decision is lacking", test_lacking, false);
+    run_case("a line of a decision is lacking, and the user has others", test_lacking, true);
     harness_run("a debit that is repeated", test_debit_again);
     return harness_finish();
 }

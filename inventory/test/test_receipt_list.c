@@ -1,6 +1,5 @@
 /* The list of receipts, without a store: one of a name, what is covered, and what is forgotten. */
 #include <malloc.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/purchases/receipts.h"

@@ -20,13 +20,6 @@ static struct seller *open_at_pair(void) {
     return told_seller_open(shop_open(), pair_url(&pair), &told);
 }
 
-static void put_hold(struct seller *seller, const char *item, int64_t stock, int64_t hold_ms) {
-    struct inventory_item put = terms(item, INVENTORY_BATCH, stock);
-    put.hold_ms = hold_ms;
-    put.limit = 5;
-    CHECK_STATUS(item_put(seller, &put), INVENTORY_OK);
-}
-
 static void check_state(struct seller *seller, const char *id, enum inventory_state state) {
     struct inventory_order order;
     CHECK_STATUS(order_step(seller, id, INVENTORY_READ, &order), INVENTORY_OK);
@@ -38,8 +31,8 @@ static void test_put_back(void) {
     struct seller *seller = open_at_pair();
     struct seller *other = told_seller_open(seller->shop, pair_url(&pair), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    put_hold(seller, "seat", 20, 600000);
-    put_hold(seller, "short", 20, 60000);
+    item_put_with(seller, "seat", 20, 5, 600000);
+    item_put_with(seller, "short", 20, 5, 60000);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
     struct buy *confirmed = buy(seller, "seat", "bob", "c", 1),
                *cancelled = buy(seller, "seat", "bob", "x", 2);
@@ -86,42 +79,6 @@ static void test_put_back(void) {
     check_books(seller, &pair.replica, "short", 20, 0, 0);
 }
 
-/* Somebody sold the units before the seller came, and an item is lost itself. */
-static void test_shortage(void) {
-    struct told quick;
-    struct seller *seller = open_at_pair();
-    item_sell(seller, "phone", INVENTORY_BATCH, 10);
-    CHECK_STATUS(buy(seller, "phone", "ann", "before", 4)->status, INVENTORY_OK);
-    pair_cut(&pair);
-    item_sell(seller, "new", INVENTORY_BATCH, 10);
-    CHECK_STATUS(buy(seller, "new", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(seller, "phone", "ann", "a", 3)->status, INVENTORY_OK);
-    CHECK_STATUS(buy(seller, "phone", "ann", "b", 2)->status, INVENTORY_OK);
-    proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
-    pair_fail_over(&pair);
-    const char *direct = harness_format("redis://127.0.0.1:%d", pair.replica.port);
-    struct seller *first = told_seller_open(seller->shop, direct, &quick);
-    CHECK_STATUS(buy(first, "phone", "bob", "c", 4)->status, INVENTORY_OK);
-    proxy_set(pair.front, PROXY_PASS, 0, NULL);
-    seller_wait_up(seller);
-    told_check(&quick, 0, 0);
-    told_check(&told, 3, 1); /* 2 units were left for the 3, and then for the 2; `new`, and its order */
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
-    CHECK(audit.conserved && audit.exact);
-    CHECK_INT(audit.item.shortage, 3);
-    CHECK_INT(audit.item.available, 0);
-    /* The same once more: nothing is put back, or told, twice. */
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
-    told_check(&told, 3, 1);
-    CHECK_STATUS(item_audit(seller, "phone", &audit), INVENTORY_OK);
-    CHECK(audit.conserved);
-    CHECK_INT(audit.item.shortage, 3);
-}
-
 /* The connection is lost while the receipts are shown. */
 static void test_interrupted(void) {
     struct seller *seller = open_at_pair();
@@ -146,8 +103,7 @@ static void test_nothing_lost(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     redis_wait_copied(&pair.master, &pair.replica);
     CHECK(redis_integer(&pair.master, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK(seller->inventory->purchases.putback->history_count == 1);
     replica_wait(&pair.master);
     told_fail_over(&pair, seller, NULL);
@@ -173,8 +129,7 @@ static void test_first_replica(void) {
     struct redis_server master, replica;
     redis_start(&master, NULL);
     struct shop *shop = shop_open();
-    struct seller *seller =
-        told_seller_open(shop, harness_format("redis://127.0.0.1:%d", master.port), &told);
+    struct seller *seller = told_seller_on(shop, &master, &told);
     struct watch watch = {seller, &master};
     CHECK(knows_history(&watch));
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -209,8 +164,7 @@ static void test_there_and_back(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "there", 1)->status, INVENTORY_OK);
     redis_restart(&pair.master);
     lead_to(&pair.replica, &pair.master);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     seller_wait_up(other);
     CHECK_STATUS(buy(seller, "phone", "ann", "back", 1)->status, INVENTORY_OK);
     CHECK_STATUS(buy(other, "phone", "eve", "other", 7)->status, INVENTORY_OK);
@@ -246,8 +200,7 @@ static void test_other_replica(void) {
     pair_fail_over(&pair);
     CHECK_STR(redis_command(&near, "REPLICAOF", "127.0.0.1", harness_format("%d", pair.replica.port), NULL),
               "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     told_check(&told, 2, 0); /* the item, too */
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
     check_books(seller, &near, "phone", 9, 0, 1);
@@ -316,7 +269,6 @@ static void test_history_of_lost(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("put back", test_put_back);
-    harness_run("a shortage", test_shortage);
     harness_run("interrupted", test_interrupted);
     harness_run("nothing lost", test_nothing_lost);
     harness_run("there and back", test_there_and_back);

@@ -1,6 +1,5 @@
 /* The journal is compared with the items, and something is in the way: a master that is gone, a reply that is
  * lost, another one that compares too. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -9,39 +8,8 @@
 
 static struct told told, others;
 
-struct compared {
-    bool done;
-    enum inventory_status status;
-    struct inventory_reconciled told;
-};
-
-static void on_compared(void *ctx, enum inventory_status status, const struct inventory_reconciled *found) {
-    *(struct compared *)ctx = (struct compared){.done = true, .status = status, .told = *found};
-}
-
-static bool is_compared(void *arg) {
-    return ((struct compared *)arg)->done;
-}
-
-/* Once, and it mends. */
-static struct compared compare(struct seller *seller) {
-    struct compared compared = {.done = false};
-    inventory_transactions_reconcile(seller->inventory, true, on_compared, &compared);
-    shop_wait(seller->shop, is_compared, &compared, "the journal is compared");
-    return compared;
-}
-
 static const char *key_of(const struct txn *txn, int line) {
     return stock_key(txn->transaction.lines[line].item);
-}
-
-/* The server loses a line of a basket that is sold. */
-static void lose_line(const struct redis_server *server, const struct txn *txn, int line) {
-    struct inventory_order order;
-    inventory_transaction_order(&txn->transaction, line, &order);
-    CHECK_STR(redis_command(server, "HDEL", key_of(txn, line), strchr(order.id, ':') + 1, NULL), "1");
-    redis_command(server, "HINCRBY", key_of(txn, line), "available", "1", NULL);
-    redis_command(server, "HINCRBY", key_of(txn, line), "sold", "-1", NULL);
 }
 
 static void check_line(struct seller *seller, const struct txn *txn, int line, enum inventory_status status) {
@@ -55,19 +23,9 @@ static void check_line(struct seller *seller, const struct txn *txn, int line, e
 static struct redis_cluster cluster;
 
 static struct seller *open_seller(struct shop *shop, struct told *by) {
-    struct seller *seller = told_seller_open_with(
-        shop, &(struct seller_options){.url = redis_cluster_url(&cluster), .call_timeout_ms = 500}, by);
-    shop_wait(shop, seller_is_whole, seller, "all masters are there");
+    struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), by);
+    seller_wait_whole(seller);
     return seller;
-}
-
-/* An item that is on the server. */
-static const char *item_on(const struct redis_server *server, const char *prefix) {
-    for (int i = 0;; i++) {
-        const char *item = harness_format("%s%d", prefix, i);
-        if (redis_cluster_of(&cluster, stock_key(item)) == server)
-            return item;
-    }
 }
 
 static struct redis_server *of_part(unsigned part) {
@@ -98,25 +56,26 @@ static void test_master_gone(void) {
     while (of_part(behind) == gone)
         behind++;
     CHECK(lives != gone && behind < KEY_PARTS);
-    const char *there = item_on(gone, "gone"), *item = item_on(lives, "item"), *rare = item_on(lives, "rare");
+    const char *there = item_at(&cluster, gone), *item = item_at(&cluster, lives),
+               *rare = item_at(&cluster, lives);
     item_sell(seller, there, INVENTORY_BATCH, 10);
     item_sell(seller, item, INVENTORY_BATCH, 10);
     item_sell(seller, rare, INVENTORY_BATCH, 1);
     struct txn *in_gone = make(seller, FIRST, item, item), *late = make(seller, SECOND, item, there),
                *torn = make(seller, behind, item, item), *is_short = make(seller, behind, item, rare);
-    CHECK_STATUS(compare(seller).status, INVENTORY_OK);
+    struct inventory_reconciled found;
+    CHECK_STATUS(txns_reconcile_once(seller, true, &found), INVENTORY_OK);
     redis_kill(gone);
-    shop_wait(shop, seller_is_not_whole, seller, "the master is gone");
-    shop_wait(shop, seller_is_not_whole, other, "the master is gone");
-    lose_line(lives, in_gone, 0);
-    lose_line(lives, late, 0);
-    lose_line(lives, torn, 1);
-    lose_line(lives, is_short, 1);
+    seller_wait_not_whole(seller);
+    seller_wait_not_whole(other);
+    txn_lose_line(lives, in_gone, 0, "sold");
+    txn_lose_line(lives, late, 0, "sold");
+    txn_lose_line(lives, torn, 1, "sold");
+    txn_lose_line(lives, is_short, 1, "sold");
     CHECK_STATUS(buy(seller, rare, "bob", "all", 1)->status, INVENTORY_OK);
-    struct compared compared = compare(seller);
-    CHECK_STATUS(compared.status, INVENTORY_UNAVAILABLE);
-    CHECK_INT(compared.told.torn, 3);
-    CHECK_INT(compared.told.mended, 2);
+    CHECK_STATUS(txns_reconcile_once(seller, true, &found), INVENTORY_UNAVAILABLE);
+    CHECK_INT(found.torn, 3);
+    CHECK_INT(found.mended, 2);
     check_line(seller, torn, 1, INVENTORY_OK);
     check_line(seller, late, 0, INVENTORY_OK);
     check_line(seller, in_gone, 0, INVENTORY_UNKNOWN_ORDER);
@@ -124,10 +83,11 @@ static void test_master_gone(void) {
     CHECK(!inventory_transactions_are_suspect(seller->inventory)); /* for a while */
     shop->hurried_ms += 4000;
     CHECK(inventory_transactions_are_suspect(seller->inventory));
-    CHECK_INT(compare(seller).told.mended, 0);
-    CHECK_STATUS(compare(other).status, INVENTORY_UNAVAILABLE);
+    txns_reconcile_once(seller, true, &found);
+    CHECK_INT(found.mended, 0);
+    CHECK_STATUS(txns_reconcile_once(other, true, &found), INVENTORY_UNAVAILABLE);
     redis_restart(gone);
-    shop_wait(shop, seller_is_whole, seller, "the master is back");
+    seller_wait_whole(seller);
     CHECK_INT(txns_reconcile(seller, true).torn, 2);
     CHECK(!inventory_transactions_are_suspect(seller->inventory));
     check_line(seller, in_gone, 0, INVENTORY_OK);
@@ -149,12 +109,13 @@ static void test_reply_lost(void) {
     item_sell(seller, "rare", INVENTORY_BATCH, 1);
     struct txn *txn = txn_new(seller, "b", "phone:1 rare:1");
     CHECK_STATUS(txn_do(txn, TXN_MAKE), INVENTORY_OK);
-    lose_line(&redis, txn, 0);
+    txn_lose_line(&redis, txn, 0, "sold");
     CHECK_INT(txns_reconcile(seller, true).mended, 1); /* the store has the script by now */
-    lose_line(&redis, txn, 1);
+    txn_lose_line(&redis, txn, 1, "sold");
     CHECK_STATUS(buy(seller, "rare", "bob", "all", 1)->status, INVENTORY_OK);
     proxy_set(proxy, PROXY_CUT, 0, "decided");
-    CHECK_STATUS(compare(seller).status, INVENTORY_UNAVAILABLE);
+    struct inventory_reconciled found;
+    CHECK_STATUS(txns_reconcile_once(seller, true, &found), INVENTORY_UNAVAILABLE);
     CHECK_INT(proxy_faults(proxy), 1);
     CHECK_STR(redis_command(&redis, "HGET", stock_key("rare"), "shortage", NULL), "1");
     told_check(&told, 1, 0);
@@ -230,7 +191,7 @@ static void test_overruled_short(void) {
 
 /* It was taken for not decided, and its units are sold again: the decision comes back and does not fit. That
  * is told once, and its next step is carried out: to confirm, once there are units. */
-static void aborted_and_sold(enum txn_call call, const char *state) {
+static void test_aborted_and_sold(int call) {
     struct redis_server redis;
     struct seller *seller = told_seller_at(&redis, &told);
     item_put_with(seller, "seat", 1, 1, 600000);
@@ -248,20 +209,12 @@ static void aborted_and_sold(enum txn_call call, const char *state) {
         CHECK_STATUS(txn_do(txn, TXN_CONFIRM), INVENTORY_UNKNOWN);
         CHECK_STATUS(order_step(seller, bought->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     }
-    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
-    txn_check_order(seller, txn, 0, state);
+    CHECK_STATUS(txn_do(txn, (enum txn_call)call), INVENTORY_OK);
+    txn_check_order(seller, txn, 0, call == TXN_CONFIRM ? "confirmed" : "cancelled");
     CHECK_STR(redis_command(&redis, "HGET", stock_key("seat"), "shortage", NULL), "0");
     told_check(&told, 0, 1);
     item_check_audit(seller, "seat", 0, call != TXN_CONFIRM, call == TXN_CONFIRM);
     CHECK(txns_audit_all(seller).conserved);
-}
-
-static void test_aborted_and_confirmed(void) {
-    aborted_and_sold(TXN_CONFIRM, "confirmed");
-}
-
-static void test_aborted_and_cancelled(void) {
-    aborted_and_sold(TXN_CANCEL, "cancelled");
 }
 
 /* ---- a decision that the journal lost, and an item has ---- */
@@ -283,7 +236,7 @@ static void lose_step(const struct redis_server *redis, const struct txn *txn, i
 /* It is decided, and its record says that it is in this phase. */
 static void decide_held(struct txn *txn, const struct redis_server *redis, enum txn_call call,
                         const char *phase) {
-    CHECK_STATUS(txn_do(txn, call), INVENTORY_OK);
+    CHECK_STATUS(txn_do(txn, (enum txn_call)call), INVENTORY_OK);
     shop_idle(txn->seller->shop, 50); /* the replies of the last steps are not waited for */
     txn_set_record(redis, txn, harness_format("%s%s", phase, strchr(txn_record(redis, txn), ' ')), true);
 }
@@ -305,8 +258,8 @@ static void test_decided_by_items(void) {
                *aborted = make_decided(seller, &redis, "c", TXN_CONFIRM, "undoing"),
                *cancelled = make_decided(seller, &redis, "d", TXN_CANCEL, "held"),
                *cancelled_too = make_decided(seller, &redis, "e", TXN_CANCEL, "expiring");
-    lose_line(&redis, confirmed, 1);
-    lose_line(&redis, expired, 1);
+    txn_lose_line(&redis, confirmed, 1, "sold");
+    txn_lose_line(&redis, expired, 1, "sold");
     CHECK_STATUS(txn_do(confirmed, TXN_CANCEL), INVENTORY_UNKNOWN);
     CHECK_STATUS(txn_do(cancelled, TXN_CONFIRM), INVENTORY_UNKNOWN);
     txns_recover(seller);
@@ -414,8 +367,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("a decision that was lost", test_overruled);
     harness_run("a decision that does not fit", test_overruled_short);
-    harness_run("aborted, sold, and confirmed", test_aborted_and_confirmed);
-    harness_run("aborted, sold, and cancelled", test_aborted_and_cancelled);
+    run_case("aborted, sold, and confirmed", test_aborted_and_sold, TXN_CONFIRM);
+    run_case("aborted, sold, and cancelled", test_aborted_and_sold, TXN_CANCEL);
     harness_run("a decision that items have", test_decided_by_items);
     harness_run("a decision that nobody asks for", test_completed);
     harness_run("a decision for which there is no room", test_completed_later);

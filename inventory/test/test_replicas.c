@@ -324,6 +324,18 @@ static void relay_begin(void) {
     harness_defer(close_door, NULL);
 }
 
+static void (*behind_relay)(void);
+
+static void test_newer(void) {
+    relay_begin();
+    behind_relay();
+}
+
+static void run_newer(const char *what, void (*test)(void)) {
+    behind_relay = test;
+    run_each(what, test_newer, INVENTORY_BATCH);
+}
+
 /* No WAIT waits for nothing: then the replicas' offsets would have to be polled. */
 static void test_newer_safe(void) {
     struct inventory_health health;
@@ -332,21 +344,6 @@ static void test_newer_safe(void) {
     store_health(seller, &health);
     CHECK_INT(health.servers[0].proven, 1);
     CHECK_INT(newer_wait_blind(relay), 0);
-}
-
-static void test_newer_cut_off(void) {
-    relay_begin();
-    test_cut_off();
-}
-
-static void test_newer_reads(void) {
-    relay_begin();
-    test_reads_are_safe();
-}
-
-static void test_newer_both(void) {
-    relay_begin();
-    test_both_are_needed();
 }
 
 /* The write before WAIT is refused, so that WAIT waits for nothing. */
@@ -395,8 +392,7 @@ static void test_cluster(void) {
                                                                     .resolve_ms = RESOLVE_MS});
     struct redis_server *from = redis_cluster_of(&cluster, stock_key("phone"));
     struct redis_server *to = &cluster.server[from == &cluster.server[0]];
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
     redis_cluster_begin_move(stock_key("phone"), from, to);
@@ -430,9 +426,9 @@ int main(int argc, char **argv) {
     harness_run("both of two are needed", test_both_are_needed);
     harness_run("one of two is needed", test_one_of_two);
     run_each("newer WAIT: safe when answered", test_newer_safe, INVENTORY_BATCH);
-    run_each("newer WAIT: cut off", test_newer_cut_off, INVENTORY_BATCH);
-    run_each("newer WAIT: reads are safe", test_newer_reads, INVENTORY_BATCH);
-    harness_run("newer WAIT: both of two are needed", test_newer_both);
+    run_newer("newer WAIT: cut off", test_cut_off);
+    run_newer("newer WAIT: reads are safe", test_reads_are_safe);
+    run_newer("newer WAIT: both of two are needed", test_both_are_needed);
     run_each("newer WAIT: nothing can be written before it", test_newer_refused, INVENTORY_BATCH);
     run_each("a store that is full", test_full, INVENTORY_BATCH);
     harness_run("a cluster", test_cluster);

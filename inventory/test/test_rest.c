@@ -1,6 +1,5 @@
 /* After a failover nobody sells before all who lived have shown what they acknowledged, or had the time to;
  * and whoever lost something without a trace is told of. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -19,11 +18,6 @@ static const char *through(const struct proxy *proxy) {
 
 /* ---- who is waited for ---- */
 
-static bool is_forgotten(void *arg) {
-    (void)arg;
-    return strcmp(redis_command(&pair.master, "ZSCORE", TOLD_ALIVE, "ancient", NULL), "(nil)") == 0;
-}
-
 /* Of instances that were silent for longer than one is waited for, and for longer than any is known. */
 static void leave_heartbeats(struct shop *shop) {
     long long now_ms = clock_wall_ms(&shop->clock);
@@ -31,30 +25,32 @@ static void leave_heartbeats(struct shop *shop) {
                             harness_format("%lld", now_ms - 601000), "ancient", NULL),
               2);
     shop->hurried_ms += 2000; /* a heartbeat is due */
-    shop_wait(shop, is_forgotten, NULL, "a heartbeat that is old is forgotten");
+    SHOP_UNTIL(shop, strcmp(redis_command(&pair.master, "ZSCORE", TOLD_ALIVE, "ancient", NULL), "(nil)") == 0,
+               "a heartbeat that is old is forgotten");
 }
 
 static void set_late(const struct redis_server *redis, const char *rule) {
     CHECK_STR(redis_command(redis, "ACL", "SETUSER", "late", "on", ">pw", "~*", "&*", rule, NULL), "OK");
 }
 
-static bool is_shown_to(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "NOPERM");
+/* Two sellers at a pair, the second as this user ("": none) by a way of its own. */
+static struct seller *open_late(const char *user, int call_timeout_ms, struct seller **seller) {
+    pair_start(&pair);
+    set_late(&pair.master, "+@all");
+    set_late(&pair.replica, "+@all");
+    way = proxy_start(pair.master.port);
+    *seller = told_seller_within(shop_open(), pair_url(&pair), call_timeout_ms, &told);
+    return told_seller_within((*seller)->shop,
+                              harness_format("redis://%s127.0.0.1:%d", user, proxy_port(way)),
+                              call_timeout_ms, &others);
 }
 
 /* One seller finds the promoted server, which first refuses to be shown anything by it, later than the other.
  * Who has shown what he has waits for it, for as long as a call may take, and longer; but not for who had not
  * lived for long. */
 static void test_one_comes_late(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    set_late(&pair.master, "+@all");
-    set_late(&pair.replica, "+@all");
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = harness_format("redis://late:pw@127.0.0.1:%d", proxy_port(way));
-    struct seller *late = told_seller_open_with(shop, &options, &others);
+    struct seller *seller, *late = open_late("late:pw@", NEVER_MS, &seller);
+    struct shop *shop = seller->shop;
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     pair_cut(&pair);
@@ -66,7 +62,7 @@ static void test_one_comes_late(void) {
     told_check_rests(seller);
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_PASS, 0, NULL);
-    shop_wait(shop, is_shown_to, late, "it is refused");
+    SHOP_UNTIL(shop, strstr(inventory_last_error(late->inventory), "NOPERM"), "it is refused");
     told_check_rests(seller);
     set_late(&pair.replica, "+evalsha");
     seller_wait_up(seller);
@@ -86,7 +82,7 @@ static void test_comes_back_empty(void) {
     struct redis_server redis;
     redis_start(&redis, NULL);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis.port), &told);
+    struct seller *seller = told_seller_on(shop, &redis, &told);
     way = proxy_start(redis.port);
     struct seller *late = told_seller_open(shop, through(way), &others);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
@@ -108,17 +104,11 @@ static void test_comes_back_empty(void) {
 /* An order fits only once the other seller has put back a cancel. He does not sell before that has been tried
  * again: the unit would be gone, and until then nobody knows the order. */
 static void test_fits_later(void) {
-    pair_start(&pair);
-    struct shop *shop = shop_open();
-    way = proxy_start(pair.master.port);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
-    options.url = through(way);
-    struct seller *late = told_seller_open_with(shop, &options, &others);
+    struct seller *seller, *late = open_late("", NEVER_MS, &seller);
     item_put_with(seller, "seat", 1, 0, 600000);
     struct buy *first = buy(late, "seat", "ann", "first", 1);
     CHECK_STATUS(first->status, INVENTORY_OK);
-    leave_heartbeats(shop);
+    leave_heartbeats(seller->shop);
     pair_cut(&pair);
     CHECK_STATUS(order_step(late, first->id, INVENTORY_CANCEL, NULL), INVENTORY_OK);
     struct buy *second = buy(seller, "seat", "bob", "second", 1);
@@ -143,11 +133,10 @@ static void test_fits_later(void) {
 
 /* One lives that is to show something again: it is waited for, until it has; or if it died meanwhile, for as
  * long as it can take, and that is counted. */
-static void wait_for_another(bool dies) {
+static void test_another_shows(int dies) {
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = dies ? 500 : NEVER_MS};
-    struct seller *seller = told_seller_open_with(shop, &options, &told);
+    struct seller *seller = told_seller_within(shop, pair_url(&pair), dies ? 500 : NEVER_MS, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
@@ -160,17 +149,12 @@ static void wait_for_another(bool dies) {
     if (!dies)
         CHECK_INT(redis_integer(&pair.replica, "SREM", told_key_of(&pair.replica, "again"), "another", NULL),
                   1);
-    seller_wait_up(seller);
+    if (dies)
+        seller_hurry_up(seller);
+    else
+        seller_wait_up(seller);
     CHECK_INT((int)told.metrics.unkept, dies);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-}
-
-static void test_shows_again(void) {
-    wait_for_another(false);
-}
-
-static void test_dies_in_between(void) {
-    wait_for_another(true);
 }
 
 /* ---- who has much to show ---- */
@@ -178,12 +162,7 @@ static void test_dies_in_between(void) {
 /* It takes a seller longer than the others rest until he has shown all that he sold: they wait for it. */
 static void test_long_list(void) {
     enum { ORDERS = 4000, SLOW_MS = 300 };
-    pair_start(&pair);
-    struct seller_options options = {.url = pair_url(&pair), .call_timeout_ms = 4 * SLOW_MS};
-    struct seller *seller = told_seller_open_with(shop_open(), &options, &told);
-    way = proxy_start(pair.master.port);
-    options.url = through(way);
-    struct seller *late = told_seller_open_with(seller->shop, &options, &others);
+    struct seller *seller, *late = open_late("", 4 * SLOW_MS, &seller);
     item_sell(seller, "phone", INVENTORY_BATCH, ORDERS + 1);
     leave_heartbeats(seller->shop);
     pair_cut(&pair);
@@ -194,8 +173,7 @@ static void test_long_list(void) {
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_DELAY, SLOW_MS, NULL);
     pair_fail_over(&pair);
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    seller_wait_again(seller);
     CHECK_STATUS(buy(seller, "phone", "eve", "k", 2)->status, INVENTORY_SOLD_OUT);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(late);
@@ -209,8 +187,7 @@ static void test_endless_list(void) {
     enum { MOST_MS = 60000, CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000 };
     pair_start(&pair);
     struct shop *shop = shop_open();
-    struct seller *seller = told_seller_open_with(
-        shop, &(struct seller_options){.url = pair_url(&pair), .call_timeout_ms = CALL_MS}, &told);
+    struct seller *seller = told_seller_within(shop, pair_url(&pair), CALL_MS, &told);
     item_sell(seller, "phone", INVENTORY_BATCH, 10);
     leave_heartbeats(shop);
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
@@ -241,8 +218,7 @@ static void test_fits_later_in_an_empty_store(void) {
     struct proxy *road = proxy_start(redis.port);
     way = proxy_start(redis.port);
     struct told maker;
-    struct seller *seller = told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis.port),
-                                             &told),
+    struct seller *seller = told_seller_on(shop_open(), &redis, &told),
                   *second = told_seller_open(seller->shop, through(way), &others),
                   *late = told_seller_open(seller->shop, through(road), &maker);
     item_put_with(late, "seat", 1, 0, 0);
@@ -270,8 +246,8 @@ int main(int argc, char **argv) {
     harness_run("one comes late", test_one_comes_late);
     harness_run("the store comes back empty", test_comes_back_empty);
     harness_run("what fits later", test_fits_later);
-    harness_run("another one shows something again", test_shows_again);
-    harness_run("another one dies before it does", test_dies_in_between);
+    run_case("another one shows something again", test_another_shows, false);
+    run_case("another one dies before it does", test_another_shows, true);
     harness_run("a long list", test_long_list);
     harness_run("a list without end", test_endless_list);
     harness_run("what fits later in an empty store", test_fits_later_in_an_empty_store);

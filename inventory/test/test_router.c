@@ -23,8 +23,7 @@ static struct seller *open_seller(fake_answer_fn *answer) {
 }
 
 static void wait_whole(struct seller *seller) {
-    while (!router_is_whole(seller->inventory->shared.store))
-        shop_turn(seller->shop);
+    seller_wait_whole(seller);
 }
 
 static bool is_map(int argc, const char **argv) {
@@ -58,32 +57,25 @@ static const char *again_for_ever(struct fake_cluster *of, int server, int argc,
     return is_map(argc, argv) ? fake_cluster_map(of, 0) : "-TRYAGAIN come later\r\n";
 }
 
-static void check_ends(fake_answer_fn *answer, int commands_most) {
-    struct seller *seller = open_seller(answer);
+static const struct {
+    const char *name;
+    fake_answer_fn *answer;
+    int commands_most;
+} endless[] = {{"MOVED in a circle", moved_in_a_circle, 150},
+               {"ASK without end", ask_without_end, 300}, /* each is two commands */
+               {"MOVED to a server that is not there", moved_to_nowhere, 100},
+               {"TRYAGAIN for ever", again_for_ever, 30}};
+
+static void test_endless(int i) {
+    struct seller *seller = open_seller(endless[i].answer);
     wait_whole(seller);
     int before = fake.commands, maps = fake.maps;
     int64_t since_ns = clock_now_ns();
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_UNAVAILABLE);
     int64_t took_ms = (clock_now_ns() - since_ns) / 1000000;
     CHECK(took_ms < INT64_C(20) * TIMEOUT_MS); /* it ends by itself, and not by the fixture's patience */
-    CHECK(fake.commands - before <= commands_most);
+    CHECK(fake.commands - before <= endless[i].commands_most);
     CHECK(fake.maps - maps <= 2 + took_ms / 1000); /* at most one a second */
-}
-
-static void test_moved_in_a_circle(void) {
-    check_ends(moved_in_a_circle, 150);
-}
-
-static void test_ask_without_end(void) {
-    check_ends(ask_without_end, 300); /* each is two commands */
-}
-
-static void test_moved_to_nowhere(void) {
-    check_ends(moved_to_nowhere, 100);
-}
-
-static void test_again_for_ever(void) {
-    check_ends(again_for_ever, 30);
 }
 
 /* ---- maps that are of no use ---- */
@@ -101,15 +93,15 @@ static const char *no_cluster(struct fake_cluster *of, int server, int argc, con
                               : "-ERR not expected\r\n";
 }
 
-static const char *unknown_host(struct fake_cluster *of, int server, int argc, const char **argv) {
-    (void)of;
-    (void)server;
-    return is_map(argc, argv) ? "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:6379\r\n"
-                              : "-ERR not expected\r\n";
-}
+static const struct {
+    const char *name, *error;
+    fake_answer_fn *answer;
+} useless[] = {{"an empty map", "no server of the cluster says who has the slots", empty_map},
+               {"not a cluster", "cluster support disabled", no_cluster}};
 
-static void check_no_map(fake_answer_fn *answer, const char *error) {
-    struct seller *seller = open_seller(answer);
+static void test_no_map(int i) {
+    const char *error = useless[i].error;
+    struct seller *seller = open_seller(useless[i].answer);
     while (!*inventory_last_error(seller->inventory))
         shop_turn(seller->shop);
     CHECK_HAS(inventory_last_error(seller->inventory), error);
@@ -120,18 +112,6 @@ static void check_no_map(fake_answer_fn *answer, const char *error) {
     CHECK_HAS(health.reason, error);
     shop_idle(seller->shop, 500);
     CHECK(fake.maps <= 3);
-}
-
-static void test_empty_map(void) {
-    check_no_map(empty_map, "no server of the cluster says who has the slots");
-}
-
-static void test_no_cluster(void) {
-    check_no_map(no_cluster, "cluster support disabled");
-}
-
-static void test_unknown_host(void) {
-    check_no_map(unknown_host, "no server of the cluster says who has the slots");
 }
 
 /* The second of them knows. */
@@ -151,22 +131,6 @@ static void test_one_knows(void) {
         shop_turn(seller->shop);
     seller->shop->hurried_ms += 1250;
     wait_whole(seller);
-}
-
-/* An empty host is the one that was asked. */
-static const char *empty_host(struct fake_cluster *of, int server, int argc, const char **argv) {
-    (void)server;
-    if (!is_map(argc, argv))
-        return strcmp(argv[0], "EVALSHA") == 0 ? "*2\r\n:1000\r\n*2\r\n:9\r\n:0\r\n"
-                                               : "-ERR not expected\r\n";
-    snprintf(of->text, sizeof of->text, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:%d\r\n", of->port[0]);
-    return of->text;
-}
-
-static void test_empty_host(void) {
-    struct seller *seller = open_seller(empty_host);
-    wait_whole(seller);
-    CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
 }
 
 /* ---- a master that stood still ---- */
@@ -301,43 +265,29 @@ static void begin_health(struct inventory *inventory, int *answers) {
     inventory_health_read(inventory, count_health, answers);
 }
 
-static bool is_owed(void *arg) {
-    const struct seller *seller = arg;
-    return owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0));
-}
+static const struct {
+    const char *name;
+    fake_answer_fn *answer;
+    void (*begin)(struct inventory *inventory, int *answers);
+} closed[] = {{"closed while a server owes an answer to a sweep", owes, begin_sweep},
+              {"closed while a server owes an answer to a claim", owes, begin_claim},
+              {"closed while a server owes an answer to a comparison", owes, begin_comparison},
+              {"closed while a server owes an answer of its health", owes, begin_health},
+              {"closed while a comparison rests", scans_again, begin_comparison}};
 
 /* Whose call is answered by the end of its connection asks what else there is. */
-static void check_closed(fake_answer_fn *answer, void (*begin)(struct inventory *inventory, int *answers)) {
+static void test_closed(int i) {
     int answers = 0;
-    struct seller *seller = open_seller(answer);
+    struct seller *seller = open_seller(closed[i].answer);
     struct shop *shop = seller->shop;
     wait_whole(seller);
     owed = 0;
-    begin(seller->inventory, &answers);
-    shop_wait(shop, is_owed, seller, "an answer is owed, and the first server owes none");
+    closed[i].begin(seller->inventory, &answers);
+    SHOP_UNTIL(shop, owed > 0 && redis_is_idle(router_server(seller->inventory->shared.store, 0)),
+               "an answer is owed, and the first server owes none");
     seller_close(seller);
     CHECK_INT(answers, 1);
     shop_close(shop);
-}
-
-static void test_closed_sweeping(void) {
-    check_closed(owes, begin_sweep);
-}
-
-static void test_closed_claiming(void) {
-    check_closed(owes, begin_claim);
-}
-
-static void test_closed_comparing(void) {
-    check_closed(owes, begin_comparison);
-}
-
-static void test_closed_asking(void) {
-    check_closed(owes, begin_health);
-}
-
-static void test_closed_resting(void) {
-    check_closed(scans_again, begin_comparison);
 }
 
 /* ---- a master that is gone ---- */
@@ -383,22 +333,15 @@ static void test_gone(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("MOVED in a circle", test_moved_in_a_circle);
-    harness_run("ASK without end", test_ask_without_end);
-    harness_run("MOVED to a server that is not there", test_moved_to_nowhere);
-    harness_run("TRYAGAIN for ever", test_again_for_ever);
-    harness_run("an empty map", test_empty_map);
-    harness_run("not a cluster", test_no_cluster);
-    harness_run("an unknown host", test_unknown_host);
+    for (int i = 0; i < (int)(sizeof endless / sizeof *endless); i++)
+        run_case(endless[i].name, test_endless, i);
+    for (int i = 0; i < (int)(sizeof useless / sizeof *useless); i++)
+        run_case(useless[i].name, test_no_map, i);
     harness_run("an empty map, and another server knows", test_one_knows);
-    harness_run("an empty host", test_empty_host);
     harness_run("a master that stood still", test_old_map);
     harness_run("a server that answers nothing", test_silent);
-    harness_run("closed while a server owes an answer to a sweep", test_closed_sweeping);
-    harness_run("closed while a server owes an answer to a claim", test_closed_claiming);
-    harness_run("closed while a server owes an answer to a comparison", test_closed_comparing);
-    harness_run("closed while a server owes an answer of its health", test_closed_asking);
-    harness_run("closed while a comparison rests", test_closed_resting);
+    for (int i = 0; i < (int)(sizeof closed / sizeof *closed); i++)
+        run_case(closed[i].name, test_closed, i);
     harness_run("a server that is gone", test_gone);
     return harness_finish();
 }

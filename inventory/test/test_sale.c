@@ -79,9 +79,7 @@ static void test_replay(void) {
 
 static void test_replay_of_settled(void) {
     struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 4);
-    item.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 4, 0, 60000);
     struct inventory_order held[4];
     for (int i = 0; i < 4; i++)
         held[i] = buy(seller, "phone", "ann", name_of("k", i), 1)->order;
@@ -132,9 +130,7 @@ static void test_keys_of_others(void) {
 /* Somebody else wrote into the store: no order is made without its units. */
 static void test_garbage_count(void) {
     struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 100);
-    item.limit = 3;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 100, 3, 0);
     redis_command(&redis, "HSET", stock_key("phone"), "@ann", "junk", NULL);
     CHECK(buy(seller, "phone", "ann", "a1", 1)->status != INVENTORY_OK);
     CHECK_INT(stock_orders(&redis, "phone"), 0);
@@ -144,9 +140,7 @@ static void test_garbage_count(void) {
 
 static void test_user_limit(void) {
     struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 100);
-    item.limit = 3;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 100, 3, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "a1", 4)->status, INVENTORY_LIMIT);
     CHECK_INT(redis_integer(&redis, "HEXISTS", stock_key("phone"), "@ann", NULL), 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "a2", 2)->status, INVENTORY_OK);
@@ -280,10 +274,7 @@ static void test_unknown_item(void) {
 
 static void test_holds(void) {
     struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 3);
-    item.hold_ms = 30000;
-    item.limit = 2;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 3, 2, 30000);
     redis_clock()->stopped_ms = 1800000000000;
     struct buy *held = buy(seller, "phone", "ann", "k", 2);
     CHECK_STATUS(held->status, INVENTORY_OK);
@@ -425,9 +416,8 @@ static void test_made_anew(void) {
 
 static void test_without_teaching(void) {
     struct seller *teacher = open_seller();
-    struct seller *seller = seller_open_with(
-        teacher->shop, &(struct seller_options){.port = redis.port, .without_teaching = true});
-    seller_wait_up(seller);
+    struct seller *seller =
+        seller_open_up(teacher->shop, &(struct seller_options){.port = redis.port, .without_teaching = true});
     seller->locked = teacher->locked;
     bool teaches = inventory_strategy_teaches(strategy);
     struct inventory_item item = terms("phone", strategy, 2);

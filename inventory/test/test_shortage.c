@@ -1,7 +1,5 @@
 /* Orders that a failover lost and that do not fit any more: that is told and noted, and the note is taken
  * back once they fit. What was made anew meanwhile stands. */
-#include <stdio.h>
-#include <string.h>
 
 #include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
@@ -19,7 +17,7 @@ static struct seller *open_seller(void) {
 static struct seller *fail_over_without(struct seller *seller) {
     proxy_set(pair.front, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
-    return told_seller_open(seller->shop, harness_format("redis://127.0.0.1:%d", pair.replica.port), &others);
+    return told_seller_on(seller->shop, &pair.replica, &others);
 }
 
 static void let_back(struct seller *seller) {
@@ -29,28 +27,12 @@ static void let_back(struct seller *seller) {
 
 /* ---- told and noted ---- */
 
-/* Its user has bought another one since, and may have no more: there are units, but it does not fit. */
-static void test_limit(void) {
-    struct seller *seller = open_seller();
-    item_put_with(seller, "seat", 10, 1, 0);
-    pair_cut(&pair);
-    CHECK_STATUS(buy(seller, "seat", "ann", "a", 1)->status, INVENTORY_OK);
-    struct seller *first = fail_over_without(seller);
-    CHECK_STATUS(buy(first, "seat", "ann", "b", 1)->status, INVENTORY_OK);
-    let_back(seller);
-    told_check(&told, 0, 1);
-    check_books(seller, &pair.replica, "seat", 9, 0, 1);
-}
-
-static bool is_second_history(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->number >= 3;
-}
-
 /* Another history, which is shown everything again. */
 static void shown_again(struct seller *seller) {
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    CHECK_STR(redis_command(&pair.replica, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    shop_wait(seller->shop, is_second_history, seller, "the new history is seen");
+    const struct putback *putback = seller->inventory->purchases.putback;
+    unsigned before = putback->number;
+    told_begin_history(&pair.replica);
+    SHOP_UNTIL(seller->shop, putback->number > before, "the new history is seen");
     seller_wait_up(seller);
 }
 
@@ -122,12 +104,8 @@ static void test_bought_again_by(void) {
     }
 }
 
-static bool keeps_nothing(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
-}
-
 /* A note of shortage is taken back when what it is about fits again, if that is still kept. */
-static void resolve(bool kept) {
+static void test_resolved(int kept) {
     struct seller *seller = open_seller();
     item_put_with(seller, "seat", 1, 0, 600000);
     pair_cut(&pair);
@@ -139,10 +117,15 @@ static void resolve(bool kept) {
     let_back(seller);
     told_check(&told, 0, 1);
     check_shortage("1");
+    shown_again(seller); /* nothing is told or noted twice */
+    seller_wait_up(first);
+    told_check(&told, 0, 1);
+    check_shortage("1");
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
     if (!kept) {
         seller->shop->hurried_ms += 65000;
-        shop_wait(seller->shop, keeps_nothing, seller, "it is not kept any more");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+                   "it is not kept any more");
     }
     shown_again(seller);
     told_check(&told, kept, 1);
@@ -156,14 +139,6 @@ static void resolve(bool kept) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
-static void test_resolved(void) {
-    resolve(true);
-}
-
-static void test_resolved_too_late(void) {
-    resolve(false);
-}
-
 /* ---- made again ---- */
 
 /* An order that was lost, and made again with the same key: both receipts are shown to the next server, and
@@ -175,16 +150,16 @@ static void test_made_again(void) {
     inventory_key_digest("ann", "k", 1, digest);
     CHECK_INT(redis_integer(&redis, "HDEL", stock_key("phone"), digest, NULL), 1);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
-    CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    CHECK_STR(redis_command(&redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
-    seller_wait_down(seller);
-    seller_wait_up(seller);
+    told_begin_history(&redis);
+    seller_wait_again(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_REPLAYED);
 }
 
 /* Nobody knows an order since a failover, and its key is used again with another quantity, before who sold it
  * is there again. Both were acknowledged, and one can stand: that is told, and no unit is made or lost. */
-static void made_again_otherwise(enum inventory_step last, int quantity, int instead) {
+static void test_made_again_otherwise(int instead) {
+    bool less = instead == 1;
+    int quantity = less ? 2 : 1;
     struct seller *seller = open_seller();
     struct proxy *road = proxy_start(pair.master.port);
     struct seller *late =
@@ -192,7 +167,7 @@ static void made_again_otherwise(enum inventory_step last, int quantity, int ins
     item_put_with(seller, "seat", 10, 3, 600000);
     pair_cut(&pair);
     struct buy *first = buy(late, "seat", "ann", "k", quantity);
-    check_order_step(late, first, last, INVENTORY_OK);
+    check_order_step(late, first, less ? INVENTORY_CONFIRM : INVENTORY_CANCEL, INVENTORY_OK);
     proxy_set(road, PROXY_REFUSE, 0, NULL);
     told_fail_over(&pair, seller, NULL);
     CHECK_STATUS(buy(seller, "seat", "ann", "k", instead)->status, INVENTORY_OK);
@@ -204,23 +179,14 @@ static void made_again_otherwise(enum inventory_step last, int quantity, int ins
     check_books(seller, &pair.replica, "seat", 10 - instead, instead, 0);
 }
 
-static void test_made_again_with_less(void) {
-    made_again_otherwise(INVENTORY_CONFIRM, 2, 1);
-}
-
-static void test_made_again_with_more(void) {
-    made_again_otherwise(INVENTORY_CANCEL, 1, 3);
-}
-
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
-    harness_run("a limit", test_limit);
-    harness_run("it is resolved", test_resolved);
-    harness_run("it is resolved when it is not kept any more", test_resolved_too_late);
+    run_case("it is resolved", test_resolved, true);
+    run_case("it is resolved when it is not kept any more", test_resolved, false);
     harness_run("it is bought again", test_bought_again);
     harness_run("it is bought again, by strategy", test_bought_again_by);
     harness_run("an order that was made again", test_made_again);
-    harness_run("an order that was made again with less", test_made_again_with_less);
-    harness_run("an order that was made again with more", test_made_again_with_more);
+    run_case("an order that was made again with less", test_made_again_otherwise, 1);
+    run_case("an order that was made again with more", test_made_again_otherwise, 3);
     return harness_finish();
 }

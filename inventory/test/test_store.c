@@ -1,5 +1,4 @@
 /* A store that answers, but not as one would like: scripts gone, memory full, read-only, loading. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +25,7 @@ static void test_scripts_flushed(void) {
     enum { ROUNDS = 20, EACH = 600 };
     struct seller *seller = open_seller();
     struct shop *shop = seller->shop;
-    struct inventory_item item = terms("phone", strategy, (int64_t)ROUNDS * EACH + 1);
-    item.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, (int64_t)ROUNDS * EACH + 1, 0, 60000);
     struct inventory_order held = buy(seller, "phone", "ann", "first", 1)->order;
     for (int round = 0; round < ROUNDS; round++) {
         CHECK_STR(redis_command(&redis, "SCRIPT", "FLUSH", NULL), "OK");
@@ -104,10 +101,7 @@ static void check_refuses_writes(struct seller *seller, const struct inventory_o
 
 static struct seller *open_for_refusal(struct inventory_order *first) {
     struct seller *seller = open_seller();
-    struct inventory_item item = terms("phone", strategy, 10);
-    item.hold_ms = 600000;
-    item.limit = 20;
-    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    item_put_as(seller, "phone", strategy, 10, 20, 600000);
     *first = buy(seller, "phone", "ann", "first", 1)->order;
     item_sell(seller, "plain", strategy, 1);
     item_sell(seller, "gone", strategy, 1);
@@ -194,13 +188,9 @@ static struct seller *open_url(struct shop *shop, const char *url) {
     return seller_open_with(shop, &(struct seller_options){.url = url});
 }
 
-static bool has_error(void *arg) {
-    return inventory_last_error(((struct seller *)arg)->inventory)[0] != '\0';
-}
-
 static void check_not_let_in(struct shop *shop, const char *url, const char *error) {
     struct seller *seller = open_url(shop, url);
-    shop_wait(shop, has_error, seller, "the store's refusal");
+    SHOP_UNTIL(shop, inventory_last_error(seller->inventory)[0] != '\0', "the store's refusal");
     shop_idle(shop, 150);
     CHECK(!inventory_is_up(seller->inventory));
     CHECK_HAS(inventory_last_error(seller->inventory), error);
@@ -250,11 +240,6 @@ static void test_addresses(void) {
     check_not_let_in(shop, harness_format("unix://%s/a%%20socket.sock", harness_dir()), "NOAUTH");
 }
 
-static bool is_refused(void *arg) {
-    const struct seller *seller = arg;
-    return strstr(inventory_last_error(seller->inventory), "WRONGPASS") != NULL;
-}
-
 static void test_acl_user(void) {
     struct redis_server store;
     redis_start(&store, NULL);
@@ -277,7 +262,8 @@ static void test_acl_user(void) {
     /* thrown out, and let in again */
     CHECK_STR(redis_command(&store, "ACL", "DELUSER", "shop", NULL), "1");
     seller_wait_down(seller);
-    shop_wait(shop, is_refused, seller, "the user is refused");
+    SHOP_UNTIL(shop, strstr(inventory_last_error(seller->inventory), "WRONGPASS") != NULL,
+               "the user is refused");
     CHECK_STR(redis_command(&store, "ACL", "SETUSER", "shop", "on", ">s3cret", "~seckill:*", "+@all",
                             "-evalsha", NULL),
               "OK");
@@ -291,10 +277,6 @@ static void test_acl_user(void) {
     store_health(seller, &health);
     CHECK(!health.ready);
     CHECK_HAS(health.reason, "NOPERM");
-}
-
-static bool is_loading(void *arg) {
-    return strstr(inventory_last_error(((struct seller *)arg)->inventory), "LOADING") != NULL;
 }
 
 static void test_loading(void) {
@@ -313,7 +295,8 @@ static void test_loading(void) {
     inventory_flush(seller->inventory);
     redis_kill(&store);
     proc_respawn(&store.proc);
-    shop_wait(shop, is_loading, seller, "the store loads its data");
+    SHOP_UNTIL(shop, strstr(inventory_last_error(seller->inventory), "LOADING") != NULL,
+               "the store loads its data");
     struct inventory_health health;
     store_health(seller, &health);
     CHECK(!health.ready);
@@ -334,8 +317,7 @@ static void test_loading(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
-    run_each("scripts flushed with calls in flight", test_scripts_flushed, INVENTORY_LUA);
-    run_fenced("scripts flushed with calls in flight", test_scripts_flushed);
+    run_each_and_fenced("scripts flushed with calls in flight", test_scripts_flushed, INVENTORY_LUA);
     run_each("out of memory", test_out_of_memory, INVENTORY_LOCKED);
     run_each("read-only", test_read_only, INVENTORY_LOCKED);
     harness_run("passwords, and none in the errors", test_passwords);

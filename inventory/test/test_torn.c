@@ -1,6 +1,5 @@
 /* Baskets and transfers that a failover tore, and whose maker cannot put them back: what the journal says is
  * written again, and what does not fit is told. */
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/layers.h"
@@ -22,8 +21,8 @@ static void open_cluster(struct seller **maker, struct seller **other) {
     struct shop *shop = shop_open();
     *maker = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     *other = told_seller_open(shop, redis_cluster_url(&cluster), &others);
-    shop_wait(shop, seller_is_whole, *maker, "all masters are there");
-    shop_wait(shop, seller_is_whole, *other, "all masters are there");
+    seller_wait_whole(*maker);
+    seller_wait_whole(*other);
     dies = redis_cluster_of(&cluster, stock_key("lamp"));
     CHECK(redis_cluster_of(&cluster, stock_key("phone")) != dies &&
           redis_cluster_of(&cluster, stock_key("held")) != dies);
@@ -53,9 +52,8 @@ static struct txn *make(struct seller *seller, const char *prefix, const char *l
 /* The maker dies together with the master. */
 static void lose(struct seller *maker, struct seller *other) {
     seller_close(maker);
-    redis_kill(dies);
-    shop_wait(other->shop, seller_is_not_whole, other, "the master is gone");
-    shop_wait(other->shop, seller_is_whole, other, "its successor is there");
+    master_replace(&cluster, dies);
+    seller_wait_replaced(other);
 }
 
 /* Held baskets that are settled before anybody has compared. */
@@ -159,7 +157,7 @@ static void test_told_by_another(void) {
                      calls[i] == TXN_CHECK ? INVENTORY_REPLAYED : INVENTORY_OK);
     pair_fail_over(&pair);
     seller_wait_down(other);
-    seller_wait_up(other);
+    seller_hurry_up(other);
     CHECK_INT(txns_reconcile(other, true).torn, 5);
     CHECK_INT(txns_reconcile(other, false).torn, 0);
     txn_check_order(other, made[1], 1, "confirmed");

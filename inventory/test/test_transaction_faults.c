@@ -103,10 +103,9 @@ static void at_failpoint(void *ctx, const char *step) {
 static void child(const struct scene *scene, int until, int signal) {
     struct steps steps = {.scene = scene, .until = until, .signal = signal};
     struct shop *shop = shop_open();
-    struct seller *seller = seller_open_with(shop, &(struct seller_options){.port = redis.port,
-                                                                            .at_failpoint = at_failpoint,
-                                                                            .at_failpoint_ctx = &steps});
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &(struct seller_options){.port = redis.port,
+                                                                          .at_failpoint = at_failpoint,
+                                                                          .at_failpoint_ctx = &steps});
     seller->fence = scene->without_fence ? 0 : OWN_FENCE;
     redis_clock()->ahead_ms = scene->ahead_ms;
     struct txn *txn = txn_new(seller, scene->key, scene->lines);
@@ -168,8 +167,7 @@ static bool check_whole(struct seller *seller, const struct scene *scene, const 
 static void check_conserved(struct seller *seller, const struct scene *scene) {
     static const char *const items[] = {"phone", "lamp", "chair"};
     for (size_t i = 0; i < 3; i++) {
-        struct inventory_audit audit;
-        CHECK_STATUS(item_audit(seller, items[i], &audit), INVENTORY_OK);
+        struct inventory_audit audit = item_audited(seller, items[i]);
         CHECK(audit.conserved);
         CHECK_STR(ledger_audit(&redis, items[i]), "balanced");
     }

@@ -14,8 +14,7 @@ enum { WORK_MS = 10000 /* less than a call may take */, LEAST_STOCK = 3 };
 /* A seller that makes naive baskets, as the holder of the locks, with this fence. */
 static struct seller *holder(struct shop *shop, uint64_t fence, struct seller_options options) {
     options.port = options.port ? options.port : redis.port;
-    struct seller *seller = seller_open_with(shop, &options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop, &options);
     seller->fence = fence;
     return seller;
 }
@@ -45,8 +44,8 @@ static void test_needs_teaching(void) {
 }
 
 /* Also what others hold is sold at once. With a fence and without. */
-static void basket(uint64_t fence) {
-    struct seller *seller = open_sale(fence);
+static void test_basket(int fence) {
+    struct seller *seller = open_sale((uint64_t)fence);
     struct txn *first = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(txn_do(first, TXN_MAKE), INVENTORY_OK);
     CHECK_STR(inventory_state_name(first->transaction.state), "confirmed");
@@ -66,7 +65,7 @@ static void basket(uint64_t fence) {
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), fence > 0);
     /* A retry, with an older fence, and other requests with its key. */
     const char *before = store_dump(&redis, false);
-    seller->fence = fence ? fence - 1 : 0;
+    seller->fence = fence ? (uint64_t)fence - 1 : 0;
     redis_clock()->ahead_ms = 1000;
     struct txn *again = txn_new(seller, "k", "lamp:1 phone:2 lamp:1");
     CHECK_STATUS(txn_do(again, TXN_MAKE), INVENTORY_REPLAYED);
@@ -74,14 +73,6 @@ static void basket(uint64_t fence) {
     CHECK_STATUS(txn_make(seller, "k", "lamp:1 phone:1 lamp:1"), INVENTORY_KEY_REUSED);
     CHECK_STATUS(txn_do(again, TXN_FIND), INVENTORY_UNKNOWN_BASKET);
     CHECK_STR(store_dump(&redis, false), before);
-}
-
-static void test_basket(void) {
-    basket(0);
-}
-
-static void test_basket_fenced(void) {
-    basket(5);
 }
 
 static void refused(struct seller *seller, const char *lines, enum inventory_status status, int line) {
@@ -111,7 +102,7 @@ static void test_refusals(void) {
 
 enum { SELLERS = 4, BASKETS = 60, STOCK = 40 };
 
-static void in_turn(bool with_fences) {
+static void test_in_turn(int with_fences) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
     uint64_t random = harness_seed();
     struct shop *shop = shop_open();
@@ -120,9 +111,7 @@ static void in_turn(bool with_fences) {
         sellers[i] = holder(shop, 0, (struct seller_options){.work_delay_ms = i % 2});
     static const char *const items[] = {"phone", "lamp", "chair"};
     for (int i = 0; i < 3; i++) {
-        struct inventory_item item = terms(items[i], INVENTORY_BATCH, STOCK);
-        item.limit = i ? 12 : 0;
-        CHECK_STATUS(item_put(sellers[0], &item), INVENTORY_OK);
+        item_put_as(sellers[0], items[i], INVENTORY_BATCH, STOCK, i ? 12 : 0, 0);
     }
     int64_t sold[3] = {0};
     int refusals = 0;
@@ -147,25 +136,13 @@ static void in_turn(bool with_fences) {
         check_books(sellers[0], &redis, items[i], STOCK - sold[i], 0, sold[i]);
 }
 
-static void test_in_turn(void) {
-    in_turn(false);
-}
-
-static void test_in_turn_fenced(void) {
-    in_turn(true);
-}
-
 /* ---- and one that does not ---- */
-
-static bool has_read(void *arg) {
-    return ((struct seller *)arg)->inventory->work_delay.first != NULL;
-}
 
 /* A basket has read, and is paused before its write. */
 static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
     struct txn *paused = txn_new(seller, key, lines);
     txn_begin(paused, TXN_MAKE);
-    shop_wait(seller->shop, has_read, seller, "the basket has read");
+    SHOP_UNTIL(seller->shop, seller->inventory->work_delay.first != NULL, "the basket has read");
     return paused;
 }
 
@@ -180,8 +157,7 @@ static struct seller *slow_holder(struct seller *seller, uint64_t fence) {
 }
 
 static int64_t oversold(struct seller *seller, const char *item) {
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, item);
     CHECK_INT(audit.conserved, audit.oversold == 0);
     return audit.oversold;
 }
@@ -199,8 +175,7 @@ static void test_overlap_oversells(void) {
     CHECK_INT(oversold(seller, "phone"), 2);
     CHECK_INT(redis_integer(&redis, "EXISTS", stock_key("phone:token"), NULL), 0);
     /* Of lamps there were enough, and one was counted once. */
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, "lamp", &audit), INVENTORY_OK);
+    struct inventory_audit audit = item_audited(seller, "lamp");
     CHECK(!audit.conserved);
     CHECK_INT(audit.item.available, LEAST_STOCK - 1);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], 2);
@@ -307,11 +282,11 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     way = NAIVELY;
     harness_run("it needs teaching", test_needs_teaching);
-    harness_run("a basket, and a retry", test_basket);
-    harness_run("a basket, and a retry, with fences", test_basket_fenced);
+    run_case("a basket, and a retry", test_basket, 0);
+    run_case("a basket, and a retry, with fences", test_basket, 5);
     harness_run("the first line that fails is named, and nothing is done", test_refusals);
-    harness_run("one after the other, it is right", test_in_turn);
-    harness_run("one after the other, it is right, with fences", test_in_turn_fenced);
+    run_case("one after the other, it is right", test_in_turn, false);
+    run_case("one after the other, it is right, with fences", test_in_turn, true);
     harness_run("two that overlap oversell", test_overlap_oversells);
     harness_run("with fences: overtaken at the write", test_overtaken_at_the_write);
     harness_run("with fences: overtaken at the read", test_overtaken_at_the_read);

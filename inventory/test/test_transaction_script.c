@@ -1,5 +1,5 @@
-/* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, on a store
- * that refuses, and on a cluster. What they answer is in test_transaction.c. */
+/* Baskets at once, by a script: what they leave, beside baskets in steps, over a bad connection, and on
+ * a store that refuses. What they answer is in test_transaction.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +13,7 @@ static struct redis_server redis;
 /* Three phones and lamps, in a shop that makes its baskets at once. */
 static struct seller *open_sale(const struct seller_options *options) {
     CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-    struct seller *seller = seller_open_with(shop_open(), options);
-    seller_wait_up(seller);
+    struct seller *seller = seller_open_up(shop_open(), options);
     item_sell(seller, "phone", INVENTORY_BATCH, 3);
     item_sell(seller, "lamp", INVENTORY_BATCH, 3);
     way = AT_ONCE;
@@ -54,10 +53,7 @@ static const char *left_by(enum way by, int64_t hold_ms) {
     struct seller *seller = open_plain();
     redis_clock()->stopped_ms = 1700000000000;
     way = by;
-    struct inventory_item chair = terms("chair", INVENTORY_OPTIMISTIC, 9);
-    chair.limit = 5;
-    chair.hold_ms = hold_ms;
-    CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+    item_put_as(seller, "chair", INVENTORY_OPTIMISTIC, 9, 5, hold_ms);
     CHECK_STATUS(txn_make(seller, "k1", "phone:1 chair:2 lamp:2 chair:1"), INVENTORY_OK);
     CHECK_STATUS(txn_make(seller, "k2", "chair:1"), INVENTORY_OK);
     const char *left = harness_format("%s", redis_command(&redis, "EVAL", dump, "3", stock_key("phone"),
@@ -141,9 +137,7 @@ static void test_many_unfinished(void) {
 static void test_decided(void) {
     for (int call = TXN_MAKE; call <= TXN_CHECK; call++) {
         struct seller *seller = open_plain();
-        struct inventory_item chair = terms("chair", INVENTORY_BATCH, 3);
-        chair.hold_ms = 60000;
-        CHECK_STATUS(item_put(seller, &chair), INVENTORY_OK);
+        item_put_with(seller, "chair", 3, 0, 60000);
         struct txn *basket = txn_new(seller, "k", "phone:1 chair:2");
         CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
         const char *record = txn_record(&redis, basket);
@@ -184,10 +178,9 @@ static void at_failpoint(void *ctx, const char *step) {
 /* Returns the answer to the basket in steps, or to the question whether it can be made. */
 static enum inventory_status do_in_steps(struct between *between, enum txn_call call, struct txn **basket) {
     between->seller = open_plain(); /* of another shop, whose loop turns while the first one's stands */
-    struct seller *seller = seller_open_with(
+    struct seller *seller = seller_open_up(
         shop_open(), &(struct seller_options){
                          .port = redis.port, .at_failpoint = at_failpoint, .at_failpoint_ctx = between});
-    seller_wait_up(seller);
     between->shop = seller->shop;
     way = IN_STEPS;
     *basket = txn_new(seller, "k", "phone:1 lamp:3");
@@ -306,19 +299,6 @@ static void test_unknown_in_the_end(void) {
     check_both(seller, 2, 1);
 }
 
-/* The call never reached the script: it is made again, once. */
-static void test_call_lost(void) {
-    struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
-    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
-    redis_pause(&redis);
-    txn_begin(basket, TXN_MAKE);
-    seller_wait_down(seller);
-    redis_kill(&redis);
-    redis_restart(&redis);
-    CHECK_STATUS(txn_wait(basket), INVENTORY_OK);
-    check_both(seller, 2, 1);
-}
-
 /* The first call waits in a store that is but stopped, and the second one comes behind it. */
 static void test_call_late(void) {
     struct seller *seller = open_sale(&(struct seller_options){.port = redis.port, .call_timeout_ms = 200});
@@ -422,41 +402,6 @@ static void test_lost_then_refused(void) {
     check_both(seller, 2, 1);
 }
 
-/* ---- on a cluster ---- */
-
-static bool cluster_is_ok(void *arg) {
-    return strstr(redis_command(arg, "CLUSTER", "INFO", NULL), "cluster_state:ok") != NULL;
-}
-
-/* Of one server, which has all slots. */
-static void test_cluster(void) {
-    struct redis_server cluster;
-    redis_start(&cluster, "--cluster-enabled", "yes", "--cluster-port",
-                harness_format("%d", harness_free_port()), NULL);
-    CHECK_STR(redis_command(&cluster, "CLUSTER", "ADDSLOTSRANGE", "0", "16383", NULL), "OK");
-    CHECK(harness_wait(cluster_is_ok, &cluster, 20000));
-    struct seller *seller = seller_open(shop_open(), &cluster);
-    seller->fence = 5;
-    struct inventory_item lamp = terms("lamp", INVENTORY_BATCH, 3);
-    item_sell(seller, "phone", INVENTORY_BATCH, 3);
-    lamp.hold_ms = 60000;
-    CHECK_STATUS(item_put(seller, &lamp), INVENTORY_OK);
-    way = AT_ONCE;
-    CHECK_STATUS(txn_make(seller, "k", "phone:1 lamp:1"), INVENTORY_CROSS_SLOT);
-    CHECK_STATUS(txn_make(seller, "k", "phone:1"), INVENTORY_CROSS_SLOT); /* the journal has its own */
-    check_books(seller, &cluster, "phone", 3, 0, 0);
-    check_books(seller, &cluster, "lamp", 3, 0, 0);
-    way = IN_STEPS;
-    struct txn *basket = txn_new(seller, "k", "phone:1 lamp:1");
-    CHECK_STATUS(txn_do(basket, TXN_MAKE), INVENTORY_OK);
-    CHECK_STATUS(txn_make(seller, "k2", "phone:1 lamp:3"), INVENTORY_SOLD_OUT);
-    CHECK_STATUS(txn_do(basket, TXN_CONFIRM), INVENTORY_OK);
-    CHECK_STATUS(txn_make(seller, "t", "lamp:1 phone:1"), INVENTORY_OK);
-    CHECK_STATUS(buy(seller, "phone", "bob", "k", 1)->status, INVENTORY_OK);
-    check_books(seller, &cluster, "phone", 2, 0, 2);
-    check_books(seller, &cluster, "lamp", 1, 0, 1);
-}
-
 /* Where it starts in each test. */
 static void run(const char *what, void (*test)(void)) {
     way = IN_STEPS;
@@ -476,12 +421,10 @@ int main(int argc, char **argv) {
     run("between two steps: the last units", test_last_units_in_between);
     run("a reply is lost", test_reply_lost);
     run("a reply is lost, and the store does not come back in time", test_unknown_in_the_end);
-    run("a call is lost", test_call_lost);
     run("a call is late", test_call_late);
     run("a call is so late that it was made again", test_call_very_late);
     run("closed meanwhile", test_closed_meanwhile);
     run("refused by the store, whole", test_refused_by_the_store);
     run("a reply is lost, then the store refuses", test_lost_then_refused);
-    run("a cluster: in steps, and not at once", test_cluster);
     return harness_finish();
 }

@@ -20,13 +20,36 @@ struct seller *told_seller_open_with(struct shop *shop, const struct seller_opti
     return seller;
 }
 
+struct seller *told_seller_within(struct shop *shop, const char *url, int call_timeout_ms,
+                                  struct told *told) {
+    return told_seller_open_with(
+        shop, &(struct seller_options){.url = url, .call_timeout_ms = call_timeout_ms}, told);
+}
+
 struct seller *told_seller_open(struct shop *shop, const char *url, struct told *told) {
-    return told_seller_open_with(shop, &(struct seller_options){.url = url, .call_timeout_ms = 500}, told);
+    return told_seller_within(shop, url, 500, told);
+}
+
+struct seller *told_seller_on(struct shop *shop, const struct redis_server *redis, struct told *told) {
+    return told_seller_open(shop, harness_format("redis://127.0.0.1:%d", redis->port), told);
+}
+
+void told_open_two(struct pair *pair, struct seller **seller, struct told *told, struct seller **other,
+                   struct told *others) {
+    pair_start(pair);
+    struct shop *shop = shop_open();
+    *seller = told_seller_open(shop, pair_url(pair), told);
+    *other = told_seller_open(shop, pair_url(pair), others);
+}
+
+void told_begin_history(const struct redis_server *redis) {
+    CHECK_STR(redis_command(redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
+    CHECK_STR(redis_command(redis, "REPLICAOF", "NO", "ONE", NULL), "OK");
 }
 
 struct seller *told_seller_at(struct redis_server *redis, struct told *told) {
     redis_start(redis, NULL);
-    return told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", redis->port), told);
+    return told_seller_on(shop_open(), redis, told);
 }
 
 struct seller *told_seller_sold_at(struct redis_server *redis, struct told *told) {
@@ -57,9 +80,9 @@ void told_fail_over(struct pair *pair, struct seller *seller, struct seller *oth
     seller_wait_down(seller);
     if (other)
         seller_wait_down(other);
-    seller_wait_up(seller);
+    seller_hurry_up(seller);
     if (other)
-        seller_wait_up(other);
+        seller_hurry_up(other);
 }
 
 const char *told_key_of(const struct redis_server *server, const char *key) {

@@ -125,21 +125,14 @@ static void on_claimed(void *ctx, enum inventory_status status,
     }
 }
 
-static bool is_claimed(void *arg) {
-    return ((struct claimed *)arg)->done;
-}
-
-static bool is_awake(void *arg) {
-    return !expiry_rests(&((struct seller *)arg)->inventory->purchases);
-}
-
 int txns_recover(struct seller *seller) {
     int recovered = 0;
     for (;;) {
         struct claimed claimed = {.seller = seller};
-        shop_wait(seller->shop, is_awake, seller, "the store was slow a while ago");
+        SHOP_UNTIL(seller->shop, !expiry_rests(&seller->inventory->purchases),
+                   "the store was slow a while ago");
         inventory_transaction_claim(seller->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
-        shop_wait(seller->shop, is_claimed, &claimed, "transactions are claimed");
+        SHOP_UNTIL(seller->shop, claimed.done, "transactions are claimed");
         if (claimed.count == 0)
             return recovered;
         for (size_t i = 0; i < claimed.count; i++, recovered++)
@@ -160,18 +153,20 @@ static void on_reconciled(void *ctx, enum inventory_status status, const struct 
         done->told = *told;
 }
 
-static bool is_reconciled(void *arg) {
-    return ((struct reconciling_done *)arg)->done;
+enum inventory_status txns_reconcile_once(struct seller *seller, bool mend,
+                                          struct inventory_reconciled *told) {
+    struct reconciling_done done = {.done = false};
+    inventory_transactions_reconcile(seller->inventory, mend, on_reconciled, &done);
+    SHOP_UNTIL(seller->shop, done.done, "the journal is compared");
+    *told = done.told;
+    return done.status;
 }
 
 struct inventory_reconciled txns_reconcile(struct seller *seller, bool mend) {
-    struct reconciling_done done;
-    do {
-        done.done = false;
-        inventory_transactions_reconcile(seller->inventory, mend, on_reconciled, &done);
-        shop_wait(seller->shop, is_reconciled, &done, "the journal is compared");
-    } while (done.status != INVENTORY_OK);
-    return done.told;
+    struct inventory_reconciled told;
+    while (txns_reconcile_once(seller, mend, &told) != INVENTORY_OK)
+        ;
+    return told;
 }
 
 static struct journal_keys keys_of(const struct txn *txn) {
@@ -201,11 +196,9 @@ const char *txn_phase(const struct redis_server *redis, const struct txn *txn) {
 }
 
 void items_put_three(struct seller *seller) {
-    struct inventory_item held = terms("held", INVENTORY_BATCH, 100);
-    held.hold_ms = 600000;
-    item_sell(seller, "phone", INVENTORY_BATCH, 100);
-    item_sell(seller, "lamp", INVENTORY_BATCH, 100);
-    CHECK_STATUS(item_put(seller, &held), INVENTORY_OK);
+    item_put_with(seller, "phone", 100, 0, 0);
+    item_put_with(seller, "lamp", 100, 0, 0);
+    item_put_with(seller, "held", 100, 0, 600000);
 }
 
 struct txn *txn_same(struct seller *seller, const struct txn *of) {
@@ -215,21 +208,20 @@ struct txn *txn_same(struct seller *seller, const struct txn *of) {
     return txn;
 }
 
-void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held,
-                      int64_t sold) {
-    struct inventory_audit audit;
-    CHECK_STATUS(item_audit(seller, item, &audit), INVENTORY_OK);
-    CHECK(audit.conserved && audit.exact);
-    CHECK_INT(audit.item.available, available);
-    CHECK_INT(audit.item.held, held);
-    CHECK_INT(audit.item.sold, sold);
-}
-
 void txn_check_order(struct seller *seller, const struct txn *txn, int line, const char *state) {
     struct inventory_order order;
     inventory_transaction_order(&txn->transaction, line, &order);
     CHECK_STATUS(order_step(seller, order.id, INVENTORY_READ, &order), INVENTORY_OK);
     CHECK_STR(inventory_state_name(order.state), state);
+}
+
+void txn_lose_line(const struct redis_server *redis, const struct txn *txn, int line, const char *counted) {
+    struct inventory_order order;
+    const char *key = stock_key(txn->transaction.lines[line].item);
+    inventory_transaction_order(&txn->transaction, line, &order);
+    CHECK_STR(redis_command(redis, "HDEL", key, strchr(order.id, ':') + 1, NULL), "1");
+    redis_command(redis, "HINCRBY", key, "available", "1", NULL);
+    redis_command(redis, "HINCRBY", key, counted, "-1", NULL);
 }
 
 struct summed {
@@ -246,17 +238,13 @@ static void on_sum(void *ctx, enum inventory_status status, const struct invento
         summed->sum = *sum;
 }
 
-static bool is_summed(void *arg) {
-    return ((struct summed *)arg)->done;
-}
-
 struct inventory_audit_sum txns_audit_all(struct seller *seller) {
     struct summed summed = {.done = false}, second = {.done = false};
     inventory_audit_all(seller->inventory, on_sum, &summed);
     inventory_audit_all(seller->inventory, on_sum, &second);
     CHECK(second.done);
     CHECK_STATUS(second.status, INVENTORY_OVERLOADED);
-    shop_wait(seller->shop, is_summed, &summed, "all is audited");
+    SHOP_UNTIL(seller->shop, summed.done, "all is audited");
     CHECK_STATUS(summed.status, INVENTORY_OK);
     return summed.sum;
 }

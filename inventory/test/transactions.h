@@ -38,6 +38,10 @@ int txns_recover(struct seller *seller);
 /* Compares the journal with the items, again until all could be asked. */
 struct inventory_reconciled txns_reconcile(struct seller *seller, bool mend);
 
+/* The same once, whether or not all could be asked. */
+enum inventory_status txns_reconcile_once(struct seller *seller, bool mend,
+                                          struct inventory_reconciled *told);
+
 /* What the journal has of the transaction. */
 const char *txn_record(const struct redis_server *redis, const struct txn *txn);
 /* Puts it there; `open`: it is due. */
@@ -49,9 +53,9 @@ const char *txn_phase(const struct redis_server *redis, const struct txn *txn);
 void items_put_three(struct seller *seller);
 /* The same transaction, asked for by another seller. */
 struct txn *txn_same(struct seller *seller, const struct txn *of);
-/* The books balance, exactly, and say this. */
-void item_check_audit(struct seller *seller, const char *item, int64_t available, int64_t held, int64_t sold);
 void txn_check_order(struct seller *seller, const struct txn *txn, int line, const char *state);
+/* The server loses a line, whose units were counted as `held` or `sold`: they are available again. */
+void txn_lose_line(const struct redis_server *redis, const struct txn *txn, int line, const char *counted);
 /* The audit of all items; a second one at the same time is refused. */
 struct inventory_audit_sum txns_audit_all(struct seller *seller);
 
