@@ -134,10 +134,9 @@ build/valkey/bin build/redis8/bin: build/%/bin: test/store.sh
 	@test/store.sh $* build/$*
 
 # These begin first, so that none of them is left over at the end.
-LONGEST    := %/lab_scenarios %/lock_contract %/lock_contract_losses %/service_failover %/test_docs %/inventory_silent %/service_haproxy %/inventory_sentinel \
-              %/inventory_cluster_moves %/inventory_replicas %/inventory_kept %/lab_page %/inventory_putback %/inventory_disown \
-              %/service_baskets %/lock_zookeeper_losses %/inventory_cluster %/lock_holders %/service_lock_reach \
-              %/loadtest_hundred
+LONGEST    := %/lab_scenarios %/inventory_sentinel %/inventory_replicas %/lock_processes %/service_failover %/inventory_silent \
+              %/inventory_cluster_moves %/lock_contract_losses %/lab_page %/lock_holders %/inventory_disown %/inventory_kept %/test_deploy \
+              %/inventory_cluster_lost %/lock_contract %/service_haproxy
 
 # A seckilld for tests, which is killed or stopped at one of its steps.
 STOPS      := $(BUILD)/test/seckilld-stops

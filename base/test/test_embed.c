@@ -30,7 +30,7 @@ static void check_embedded(const char *bytes, size_t length) {
     write_file(file, bytes, length);
     const char *source = harness_format("%s\n#include <stdio.h>\nint main(void) {\n    puts(thing_sha1);\n"
                                         "    fwrite(thing, 1, sizeof thing - 1, stdout);\n    return 0;\n}\n",
-                                        run(harness_format("base/embed.sh '%s' thing", file)));
+                                        run(harness_format("base/embed.sh thing '%s'", file)));
     write_file(harness_format("%s.c", program), source, strlen(source));
     run(harness_format("cc -Wall -Werror -o '%s' '%s.c'", program, program));
     char *said = run(harness_format("'%s'", program));

@@ -15,7 +15,7 @@ static int seconds = 4;
 
 /* From the master that has it to the next one. */
 static void move_item(int i, uint64_t *position) {
-    const char *key = harness_format("{demo-%d}", i);
+    const char *key = stock_key(harness_format("demo-%d", i));
     struct redis_server *from = redis_cluster_of(&cluster, key);
     CHECK(from);
     struct redis_server *to = &cluster.server[(from - cluster.server + 1) % MASTERS];

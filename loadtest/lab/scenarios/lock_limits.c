@@ -135,7 +135,7 @@ static void half_a_basket_play(struct stage *stage, bool broken) {
     for (int i = 0; i < LINES; i++)
         basket_record_write(stage, EVENT_WRITE_SENT, basket_items[i]);
     /* the first text is the command of the first write, as a whole word of the protocol */
-    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "{shade}");
+    proxy_silence_between(link, broken ? "\r\nHINCRBY\r\n" : "\r\ndebit\r\n", "}:shade");
     server_call(service, "POST", "/v1/baskets", "basket-1", body, NULL, 0);
     if (!stage_failed(stage) && !proxy_is_silent(link))
         stage_fail(stage, "the service did not come to the second write");
