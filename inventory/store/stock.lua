@@ -55,8 +55,9 @@ local function refusal(terms, now, left, units, had)
   if terms.limit > 0 and had + units > terms.limit then return 'limit' end
 end
 
--- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...}. This is the first write of every
--- script, and Redis refuses it when out of memory or read-only. So a script is carried out whole or not at all.
+-- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...}. This is the first write of an item in
+-- every script. Redis refuses the first write of a script when out of memory or read-only, and no later one: so nothing is moved by half. Entries in
+-- further keys follow. They can only fail if somebody else gave such a key another type; then the audit names what is missing.
 local function move(key, item, units, from, to, new)
   item[from] = item[from] - units
   item[to] = item[to] + units

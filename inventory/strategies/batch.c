@@ -10,6 +10,7 @@
  *
  * A check does not sell: it only reads the units left, the time, and the orders of the keys. It reads the
  * units first, so an order that is not there afterwards was not there when no units were left. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +136,15 @@ static void batch_finish_one(struct batch *batch, struct inventory_purchase *pur
         purchase_found(purchase, text, 0);
 }
 
+/* The script met something in the item that it cannot read; see purchase.lua. */
+static void batch_fail(struct batch *batch, const struct redis_value *value) {
+    struct shared *shared = batch->strategies->shared;
+    const char *error = redis_value_text(redis_value_at(value, 1));
+    bool written = redis_value_integer(redis_value_at(value, 2), 1) > 0;
+    snprintf(shared->error, sizeof shared->error, "item %s: %s", batch->item->name, error ? error : "");
+    batch_finish_all(batch, written ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
+}
+
 /* The item's part of a reply. */
 static void batch_on_item_sold(struct batch *batch, const struct redis_value *value) {
     size_t count = redis_value_count(value);
@@ -150,6 +160,8 @@ static void batch_on_item_sold(struct batch *batch, const struct redis_value *va
                              count > 2 ? redis_value_at(value, (size_t)i + 2) : NULL, hold_until_ms);
     } else if (word && count == 2) {
         batch_start_otherwise(batch, redis_value_text(redis_value_at(value, 1)));
+    } else if (word && count == 3) {
+        batch_fail(batch, value);
     } else {
         batch_finish_all(batch, word ? INVENTORY_UNKNOWN_ITEM : INVENTORY_UNAVAILABLE);
     }

@@ -1,4 +1,4 @@
--- Sells items to all purchases that wait for them, in one atomic step. This is the whole sale of the strategies `batch` and `lua`.
+-- Sells items to all purchases that wait for them, in one call. This is the whole sale of the strategies `batch` and `lua`.
 --
 -- KEYS: for each item: item[, holds, due][, events] (see stock.lua; on Redis Cluster all items of a call are of one part).
 -- ARGV: the strategy that the caller expects (`batch` or `lua`); whether the event stream is written (on | off); whether each purchase
@@ -7,11 +7,13 @@
 -- Replies {now, reply of the first item, ...}. The reply of an item: `available` if all were sold and there are no holds, as in
 --   most of a sale; {available, expiry of the holds} if all were sold; otherwise {available, expiry, r1 .. rn}, each r 1 sold | a record: this key
 --   has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended'. Or {'unknown-item'}; or {'otherwise', terms}: the caller expected
---   other terms, and nothing is sold. Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
+--   other terms, and nothing is sold; or {'failed', error, written}: somebody else wrote into the item, and orders exist only if `written` is 1.
+-- Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 local sub = string.sub
 local strategy, streams, each = ARGV[1], ARGV[2] == 'on', ARGV[3] == 'each'
 local now = clock()
 local now_tail = format(' %.0f', now)
+local written -- the item that this call has written last
 
 -- Reads which orders of these n purchases putback.lua noted as lost: they are bought again. Only a sale after such a failover needs the key, so it is
 -- not declared. It is read before anything is written: if it alone has moved to another server of a cluster, the call fails, and nothing is sold.
@@ -39,6 +41,7 @@ local function sell_one(a, item, terms, key, holds, due, events, place, expires,
   local record = head .. quantity .. ' ' .. (limited and sub(user, 2) or user) .. tail
   move(key, item, quantity, AVAILABLE, place,
     limited and {digest, record, user, before == 0 and quantity or before + quantity} or {digest, record})
+  written = key
   tell(events, digest, record)
   if holds then hold(key, holds, due, {expires, digest}) end
   forget(key, notes, digest, 1)
@@ -75,6 +78,7 @@ local function sell_many(a, n, item, terms, key, holds, due, events, place, expi
   reply[1] = left
   if w > 0 then
     move(key, item, item[AVAILABLE] - left, AVAILABLE, place, new)
+    written = key
     for i = 1, events and w or 0, step do tell(events, new[i], new[i + 1]) end
     if holds then
       local entries, e = {}, 0
@@ -112,12 +116,20 @@ end
 
 local replies, r, k, a, last = {now}, 1, 1, 4, #ARGV
 while a <= last do
-  local what, key, holds, due, events = ARGV[a] + 0, KEYS[k], nil, nil, nil
+  local what, key, ok, holds, due, events = ARGV[a] + 0, KEYS[k], nil, nil, nil, nil
   local n = (what - what % 4) / 4
   if what % 2 == 1 then k, holds, due = k + 2, KEYS[k + 1], KEYS[k + 2] end
   if streams then k, events = k + 1, KEYS[k + 1] end
   r = r + 1
-  replies[r] = sell(a + 1, n, what % 4 >= 2, key, holds, due, events)
+  ok, replies[r] = pcall(sell, a + 1, n, what % 4 >= 2, key, holds, due, events)
+  if not ok then
+    -- What is wrong with one item does not keep the others from being sold. What is wrong with the store (READONLY, OOM, ...) shows at the first
+    -- write, and fails the whole call.
+    local text = replies[r]
+    local code = match(text, '^%u+ ')
+    if not written and code and code ~= 'ERR ' and code ~= 'WRONGTYPE ' then return redis.error_reply(text) end
+    replies[r] = {'failed', text, written == key and 1 or 0}
+  end
   k, a = k + 1, a + 1 + (each and 3 or 2) * n
 end
 return replies
