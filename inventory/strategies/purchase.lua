@@ -16,7 +16,7 @@ local now_tail = format(' %.0f', now)
 local written -- the item that this call has written last
 
 -- Reads which orders of these n purchases putback.lua noted as lost: they are bought again. Only a sale after such a failover needs the key, so it is
--- not declared. It is read before anything is written: if it alone has moved to another server of a cluster, the call fails, and nothing is sold.
+-- not declared. It is read before anything is written: if it alone has moved to another server of a cluster, the item fails unsold.
 local function read_notes(item, key, a, n)
   return item[5] ~= '0' and call('HMGET', key .. ':shortage', unpack(ARGV, a, a + n - 1))
 end
