@@ -11,7 +11,7 @@
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/lesson_report.h"
-#include "loadtest/lab/play.h"
+#include "loadtest/lab/scenarios/scenarios.h"
 
 /* ---- list ---- */
 

@@ -1,4 +1,5 @@
-#include "loadtest/lab/judge/lock_holds.h"
+/* Lock holds: what each client believed, from its grant to its release, and where two beliefs overlap. */
+#include "loadtest/lab/judge/judge.h"
 
 #include <stdlib.h>
 #include <string.h>

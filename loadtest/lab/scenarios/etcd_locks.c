@@ -1,7 +1,5 @@
 /* Wrong locks on etcd: the lock service of etcd itself, up to 3.4, and one key that all waiters watch. */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 /* A waiter of dead-lease asks anew every second. DEAD_QUEUE_MS and DEAD_TRY_MS are short, so that what
  * happens to it happens between two of its requests. */
@@ -18,23 +16,21 @@ enum {
 
 static void dead_lease_play(struct stage *stage, bool broken) {
     struct cast cast;
-    const char *prefix = broken ? "lock-rpc/" : "lock/";
     cast_open(&cast, stage, "shop", !broken);
-    struct server *etcd = cast_start_etcd(&cast, broken ? "?variant=rpc" : "");
+    cast_start_etcd(&cast, 1, broken ? "variant=rpc" : "");
+    cast.etcd_prefix = broken ? "lock-rpc/" : "lock/";
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b"),
                   *c = cast_client(&cast, "client-c");
     cast_begin(&cast, 1);
-    observer_watch_etcd(cast.clients, &etcd, 1, prefix, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, DEAD_WAIT_MS);
     client_begin_acquire(b, CAST_ITEM, DEAD_WAIT_MS);
     stage_pause(stage, DEAD_QUEUE_MS);
     stage_fault(stage, "client-b", "its lease ends while it waits");
-    server_revoke_newest_lease(etcd, prefix);
+    server_revoke_newest_lease(cast.keepers[0], cast.etcd_prefix);
     client_release(a); /* at once, before B notices */
     client_done_within(b, DEAD_TRY_MS);
-    client_begin_acquire(c, CAST_ITEM, DEAD_WAIT_MS);
-    client_done_within(c, DEAD_TRY_MS);
+    cast_try(c, DEAD_WAIT_MS, DEAD_TRY_MS);
     bool both = client_holds(b) && client_holds(c);
     if (both) {
         client_read_stock(b, CAST_ITEM);
@@ -94,13 +90,10 @@ static void herd_play(struct stage *stage, bool broken) {
     struct cast cast;
     struct client *waiters[HERD_WAITERS];
     cast_open(&cast, stage, "shop", true);
-    struct server *etcd = cast_start_etcd(&cast, broken ? "?variant=fixed-key" : "");
+    cast_start_etcd(&cast, 1, broken ? "variant=fixed-key" : "");
     struct client *holder = cast_client(&cast, "holder");
-    const struct client_options options = {
-        .name = "waiter", .url = cast.url, .stock = cast.shop, .fencing = true};
-    client_start_many(cast.clients, &options, HERD_WAITERS, waiters);
+    cast_crowd(&cast, "waiter", HERD_WAITERS, waiters);
     cast_begin(&cast, HERD_WAITERS);
-    observer_watch_etcd(cast.clients, &etcd, 1, "lock/", CAST_ITEM);
     client_acquire(holder, CAST_ITEM, HERD_WAIT_MS);
     for (int i = 0; i < HERD_WAITERS; i++) { /* one after the other, so that the order of service shows */
         client_begin_shop(waiters[i], CAST_ITEM, STOCK_COMPUTED, 1, HERD_WORK_MS);

@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 /* The old master notices after a second that its replica is gone. LAG_MS is more than that, and more than a
  * failover takes. */
@@ -15,17 +13,15 @@ enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3, LAG_MS = 3000 };
 /* The lock of client B is at the replica, which Sentinel names as the master after the failover. */
 static void sentinel_failover_play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *master = stage_start_redis(stage, "redis-1", NULL);
+    struct server *master = cast_add_keeper(cast, stage_start_redis(stage, "redis-1", NULL));
     struct proxy *link = stage_start_link(stage, master->port);
-    struct server *replica = stage_start_replica(stage, "redis-2", proxy_port(link));
+    struct server *replica = cast_add_keeper(cast, stage_start_replica(stage, "redis-2", proxy_port(link)));
     struct server *sentinel = stage_start_sentinel(stage, "sentinel", master->port);
-    cast_set_lock(cast, "redis://127.0.0.1:%d", master->port);
+    cast_set_lock(cast, "redis", &master->port, 1, "");
     struct client *a = cast_client(cast, "client-a");
-    cast_set_lock(cast, "redis://127.0.0.1:%d", replica->port);
+    cast_set_lock(cast, "redis", &replica->port, 1, "");
     struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_redis(cast->clients, master, CAST_ITEM);
-    observer_watch_redis(cast->clients, replica, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     proxy_silence(link);
     client_acquire(a, CAST_ITEM, WAIT_MS);
@@ -33,8 +29,7 @@ static void sentinel_failover_play_redis(struct cast *cast) {
     stage_fault(stage, "redis-1", "killed before it has replicated the lock");
     server_kill(master);
     server_await_promotion(sentinel, master->port, replica);
-    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    client_wait(b);
+    client_acquire(b, CAST_ITEM, WAIT_MS);
     client_read_stock(b, CAST_ITEM);
     stage_pause(stage, WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -44,20 +39,15 @@ static void sentinel_failover_play_redis(struct cast *cast) {
 
 static void sentinel_failover_play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *members[MEMBERS];
-    char url[ETCD_URL_SIZE];
-    stage_start_etcd(stage, "etcd", MEMBERS, members);
-    server_etcd_url(url, members, MEMBERS);
-    cast_set_lock(cast, "%s", url);
+    cast_start_etcd(cast, MEMBERS, "");
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_etcd(cast->clients, members, MEMBERS, "lock/", CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    int leader = server_etcd_leader(members, MEMBERS);
-    stage_fault(stage, members[leader]->name, "the leader is killed");
-    server_kill(members[leader]);
+    struct server *leader = cast->keepers[server_etcd_leader(cast->keepers, MEMBERS)];
+    stage_fault(stage, leader->name, "the leader is killed");
+    server_kill(leader);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     stage_pause(stage, INT64_C(3) * WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -170,21 +160,21 @@ static void pair_demand_replicas(const struct pair *pair) {
 
 /* Starts a client that sells from the stock at this server: A at the old master, B at the one that will be
  * promoted. */
-static struct client *pair_start_client(struct cast *cast, const char *name, const struct server *server) {
+static struct client *pair_start_client(const struct cast *cast, const char *name, struct server *server) {
     struct cast there = *cast;
-    there.shop = (struct server *)(uintptr_t)server;
+    there.shop = server;
     return cast_client(&there, name);
 }
 
 static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
-    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->old->port);
+    cast_add_keeper(cast, pair->old);
+    cast_add_keeper(cast, pair->new);
+    cast_set_lock(cast, "redis", &pair->old->port, 1, "");
     struct client *a = pair_start_client(cast, "client-a", pair->old);
-    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->new->port);
+    cast_set_lock(cast, "redis", &pair->new->port, 1, "");
     struct client *b = pair_start_client(cast, "client-b", pair->new);
     cast_begin(cast, 1);
-    observer_watch_redis(cast->clients, pair->old, CAST_ITEM);
-    observer_watch_redis(cast->clients, pair->new, CAST_ITEM);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     int64_t cut_ms = stage_now_ms(stage);
     pair_cut(pair);
@@ -203,11 +193,10 @@ static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
 
 static void split_brain_play_fixed(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
-    struct server *etcd = cast_start_etcd(cast, "");
+    cast_start_etcd(cast, 1, "");
     struct client *a = pair_start_client(cast, "client-a", pair->old),
                   *b = pair_start_client(cast, "client-b", pair->new);
     cast_begin(cast, 1);
-    observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     pair_demand_replicas(pair);
     int64_t cut_ms = stage_now_ms(stage);

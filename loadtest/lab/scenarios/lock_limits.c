@@ -1,9 +1,7 @@
 /* What a right lock does not do: protect one process from another (a mutex), do a task only once (two
  * workers), or finish what a dead holder began (half a basket). */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/stage_sale.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 enum { TWO_WAIT_MS = 10000, TWO_TRY_MS = 150, TWICE_WAIT_TTLS = 20 };
 enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
@@ -12,18 +10,14 @@ enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
 
 static void two_processes_play(struct stage *stage, bool broken) {
     struct cast cast;
-    cast_open(&cast, stage, "redis", !broken);
+    cast_open_redis(&cast, stage, !broken, "");
     if (broken)
         snprintf(cast.url, sizeof cast.url, "local:");
-    else
-        cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, CAST_ITEM, TWO_WAIT_MS);
-    client_begin_acquire(b, CAST_ITEM, TWO_WAIT_MS);
-    client_done_within(b, TWO_TRY_MS);
+    cast_try(b, TWO_WAIT_MS, TWO_TRY_MS);
     cast_sell_beside(a, b);
     observer_read_stock(cast.shop, CAST_ITEM);
 }
@@ -123,9 +117,10 @@ static void half_a_basket_play(struct stage *stage, bool broken) {
     struct proxy *link = stage_start_link(stage, redis->port);
     char lock[64];
     snprintf(lock, sizeof lock, "redis://127.0.0.1:%d?ttl=%lld", redis->port, (long long)stage_ttl_ms(stage));
-    struct server *service =
-        stage_start_seckilld(stage, "seckilld", proxy_port(link), "--teaching", "--lock", lock, "--basket",
-                             broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
+    const char *const options[] = {
+        "--teaching",          "--lock", lock, "--basket", broken ? "naive" : "locked", "--fencing",
+        broken ? "off" : "on", NULL};
+    struct server *service = stage_start_seckilld(stage, "seckilld", proxy_port(link), options);
     for (int i = 0; i < LINES; i++)
         server_put_item(service, basket_items[i], "{\"stock\":10}");
     stage_begin(stage);
@@ -201,19 +196,17 @@ static void twice_is_harmless_play(struct stage *stage, bool broken) {
     struct cast cast;
     const char *once = broken ? NULL : "delivery-of-order-77";
     int64_t ttl_ms = stage_ttl_ms(stage), wait_ms = TWICE_WAIT_TTLS * ttl_ms;
-    cast_open(&cast, stage, "redis", false);
-    cast_set_redis_lock(&cast, "", ttl_ms);
+    cast_open_redis(&cast, stage, false, "");
     struct client *a = cast_client(&cast, "worker-a"), *b = cast_client(&cast, "worker-b");
     stage_begin(stage);
     observer_fill_stock(cast.shop, ORDER, 1);
     observer_fill_stock(cast.shop, "cache", 0);
-    observer_watch_redis(cast.clients, cast.shop, ORDER);
+    observer_watch(cast.clients, cast.keepers, cast.keeper_count, "", ORDER);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, ORDER, wait_ms);
     client_read_stock(a, ORDER);
     client_pause(a, "stopped beyond its lease");
-    client_begin_acquire(b, ORDER, wait_ms);
-    client_wait(b);
+    client_acquire(b, ORDER, wait_ms);
     client_read_stock(b, ORDER);
     client_refresh(b, "cache");
     client_sell(b, ORDER, STOCK_COMPUTED, once);

@@ -1,20 +1,16 @@
 /* Holders that stop: paused for longer than the lease, whatever the lock (one Redis, Redlock, etcd,
  * ZooKeeper), or hanging while a background thread renews for them. */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
-enum { PAUSE_WAIT_TTLS = 20, HUNG_WAIT_TTLS = 6, QUORUM_NODES = 3 };
+enum { PAUSE_WAIT_TTLS = 20, HUNG_WAIT_TTLS = 6 };
 
 /* The pause that every lock has in common: a holder is stopped beyond its lease, another client sells
- * meanwhile, and the first one wakes up and writes. The cast has its lock. `observe` begins to watch the
- * server of the lock; it is called when the play has begun. */
-static void play_pause(struct cast *cast, void (*observe)(struct cast *cast)) {
+ * meanwhile, and the first one wakes up and writes. The cast has its lock. */
+static void play_pause(struct cast *cast) {
     struct stage *stage = cast->stage;
     int64_t ttl_ms = stage_ttl_ms(stage);
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observe(cast);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     client_acquire(a, CAST_ITEM, PAUSE_WAIT_TTLS * ttl_ms);
     client_read_stock(a, CAST_ITEM);
@@ -31,15 +27,10 @@ static void play_pause(struct cast *cast, void (*observe)(struct cast *cast)) {
 
 /* ---- paused-holder: one Redis ---- */
 
-static void paused_holder_observe(struct cast *cast) {
-    observer_watch_redis(cast->clients, cast->shop, CAST_ITEM);
-}
-
 static void paused_holder_play(struct stage *stage, bool broken) {
     struct cast cast;
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
-    play_pause(&cast, paused_holder_observe);
+    cast_open_redis(&cast, stage, !broken, "");
+    play_pause(&cast);
 }
 
 const struct scenario scenario_paused_holder = {
@@ -86,27 +77,13 @@ const struct scenario scenario_paused_holder = {
 
 /* ---- paused-quorum: Redlock has no fence that could stop the late write ---- */
 
-static struct server *quorum_nodes[QUORUM_NODES];
-
-static void paused_quorum_observe(struct cast *cast) {
-    for (int i = 0; i < QUORUM_NODES; i++)
-        observer_watch_redis(cast->clients, quorum_nodes[i], CAST_ITEM);
-}
-
 static void paused_quorum_play(struct stage *stage, bool broken) {
     struct cast cast;
+    int ports[CAST_NODES];
     cast_open(&cast, stage, "shop", true);
-    for (int i = 0; i < QUORUM_NODES; i++) {
-        char name[SERVER_NAME_SIZE];
-        snprintf(name, sizeof name, "node-%d", i + 1);
-        quorum_nodes[i] = stage_start_redis(stage, name, NULL);
-    }
-    if (broken)
-        cast_set_lock(&cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", quorum_nodes[0]->port,
-                      quorum_nodes[1]->port, quorum_nodes[2]->port);
-    else
-        cast_set_lock(&cast, "redis://127.0.0.1:%d", quorum_nodes[0]->port);
-    play_pause(&cast, paused_quorum_observe);
+    cast_start_nodes(&cast, cast_start_redis, ports);
+    cast_set_lock(&cast, broken ? "redlock" : "redis", ports, broken ? CAST_NODES : 1, "");
+    play_pause(&cast);
 }
 
 const struct scenario scenario_paused_quorum = {
@@ -149,17 +126,11 @@ const struct scenario scenario_paused_quorum = {
 
 /* ---- etcd-paused: the lease expires ---- */
 
-static struct server *etcd;
-
-static void etcd_paused_observe(struct cast *cast) {
-    observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
-}
-
 static void etcd_paused_play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "shop", !broken);
-    etcd = cast_start_etcd(&cast, "");
-    play_pause(&cast, etcd_paused_observe);
+    cast_start_etcd(&cast, 1, "");
+    play_pause(&cast);
 }
 
 const struct scenario scenario_etcd_paused = {
@@ -204,18 +175,12 @@ const struct scenario scenario_etcd_paused = {
 
 /* ---- zookeeper-paused: the session expires ---- */
 
-static struct server *zookeeper;
-
-static void zookeeper_paused_observe(struct cast *cast) {
-    observer_watch_zookeeper(cast->clients, zookeeper, CAST_ITEM);
-}
-
 static void zookeeper_paused_play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "shop", !broken);
-    zookeeper = stage_start_zookeeper(stage, "zookeeper");
-    cast_set_lock(&cast, "zookeeper://127.0.0.1:%d", zookeeper->port);
-    play_pause(&cast, zookeeper_paused_observe);
+    cast_add_keeper(&cast, stage_start_zookeeper(stage, "zookeeper"));
+    cast_set_lock(&cast, "zookeeper", &cast.keepers[0]->port, 1, "");
+    play_pause(&cast);
 }
 
 const struct scenario scenario_zookeeper_paused = {
@@ -262,11 +227,9 @@ const struct scenario scenario_zookeeper_paused = {
 static void hung_holder_play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage);
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "renew=on" : "variant=watchdog", ttl_ms);
+    cast_open_redis(&cast, stage, !broken, broken ? "renew=on" : "variant=watchdog");
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, CAST_ITEM, ttl_ms);
     client_read_stock(a, CAST_ITEM);

@@ -1,60 +1,31 @@
 /* Redlock on three nodes whose votes are not kept: the clock of a node jumps, or a node restarts without its
  * data, and it votes a second time. */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
-enum { NODES = 3, WAIT_MS = 20000, TRY_MS = 400, JUMP_TTLS = 20 };
+enum { WAIT_MS = 20000, TRY_MS = 400, JUMP_TTLS = 20 };
 
-/* Client A has the votes of nodes 1 and 2, since it cannot reach node 3. Then node 2 loses its vote. */
-struct votes {
-    struct cast *cast;
-    struct server *nodes[NODES];
-    struct proxy *to_third; /* the only way of client A to node 3 */
-    struct client *a, *b;
-};
-
-/* Starts the nodes, each by `start`, as "node-1" to "node-3". */
-static void votes_start(struct votes *votes, struct cast *cast,
-                        struct server *(*start)(struct stage *stage, const char *name)) {
-    *votes = (struct votes){.cast = cast};
-    for (int i = 0; i < NODES; i++) {
-        char name[SERVER_NAME_SIZE];
-        snprintf(name, sizeof name, "node-%d", i + 1);
-        votes->nodes[i] = start(cast->stage, name);
-    }
-    votes->to_third = stage_start_link(cast->stage, votes->nodes[2]->port);
-}
-
-static void votes_set_lock(const struct votes *votes, int third_port) {
-    cast_set_lock(votes->cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", votes->nodes[0]->port,
-                  votes->nodes[1]->port, third_port);
-}
-
-/* Starts both clients, with Redlock on the nodes. */
-static void votes_start_clients(struct votes *votes) {
-    votes_set_lock(votes, proxy_port(votes->to_third));
-    votes->a = cast_client(votes->cast, "client-a");
-    votes_set_lock(votes, votes->nodes[2]->port);
-    votes->b = cast_client(votes->cast, "client-b");
-}
-
-/* A acquires, node 2 loses A's vote by `lose`, and B tries for a while. Whoever holds the lock sells. The
- * play has begun. */
-static void votes_play(struct votes *votes, void (*lose)(struct server *node)) {
-    struct stage *stage = votes->cast->stage;
-    struct client *a = votes->a, *b = votes->b;
-    for (int i = 0; i < NODES; i++)
-        observer_watch_redis(votes->cast->clients, votes->nodes[i], CAST_ITEM);
+/* Plays Redlock on three nodes, each started by `start`. Client A has the votes of nodes 1 and 2, since it
+ * cannot reach node 3. Node 2 loses its vote by `lose`, and B tries for a while. Whoever holds the lock
+ * sells. */
+static void votes_play(struct cast *cast, struct server *(*start)(struct stage *stage, const char *name),
+                       void (*lose)(struct server *node)) {
+    struct stage *stage = cast->stage;
+    int ports[CAST_NODES];
+    cast_start_nodes(cast, start, ports);
+    struct proxy *to_third = stage_start_link(stage, ports[2]); /* the only way of client A to node 3 */
+    cast_set_lock(cast, "redlock", (const int[]){ports[0], ports[1], proxy_port(to_third)}, CAST_NODES, "");
+    struct client *a = cast_client(cast, "client-a");
+    cast_set_lock(cast, "redlock", ports, CAST_NODES, "");
+    struct client *b = cast_client(cast, "client-b");
+    cast_begin(cast, 1);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     stage_fault(stage, "client-a", "cannot reach node-3");
-    proxy_silence(votes->to_third);
+    proxy_silence(to_third);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    lose(votes->nodes[1]);
-    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    client_done_within(b, TRY_MS);
+    lose(cast->keepers[1]);
+    cast_try(b, WAIT_MS, TRY_MS);
     cast_sell_beside(a, b);
-    observer_read_stock(votes->cast->shop, CAST_ITEM);
+    observer_read_stock(cast->shop, CAST_ITEM);
 }
 
 /* ---- clock-jump: the clock of a node jumps, and its vote expires before its time ---- */
@@ -70,16 +41,14 @@ static void clock_jump_forward(struct server *node) {
 static void clock_jump_play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
     struct server *node = stage_start_redis_with_clock(stage, "node-2");
-    struct server *etcd = cast_start_etcd(cast, "");
+    cast_start_etcd(cast, 1, "");
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
     stage_until(stage, 40 + stage_random(stage, 0, 40));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
     clock_jump_forward(node);
-    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    client_done_within(b, TRY_MS);
+    cast_try(b, WAIT_MS, TRY_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a);
     cast_sell(b);
@@ -88,16 +57,11 @@ static void clock_jump_play_etcd(struct cast *cast) {
 
 static void clock_jump_play(struct stage *stage, bool broken) {
     struct cast cast;
-    struct votes votes;
     cast_open(&cast, stage, "shop", !broken);
-    if (!broken) {
+    if (broken)
+        votes_play(&cast, stage_start_redis_with_clock, clock_jump_forward);
+    else
         clock_jump_play_etcd(&cast);
-        return;
-    }
-    votes_start(&votes, &cast, stage_start_redis_with_clock);
-    votes_start_clients(&votes);
-    cast_begin(&cast, 1);
-    votes_play(&votes, clock_jump_forward);
 }
 
 const struct scenario scenario_clock_jump = {
@@ -143,12 +107,9 @@ const struct scenario scenario_clock_jump = {
 
 /* ---- lost-memory: a node restarts without its data ---- */
 
-static struct server *start_forgetful(struct stage *stage, const char *name) {
-    return stage_start_redis(stage, name, NULL);
-}
-
 static struct server *start_durable(struct stage *stage, const char *name) {
-    return stage_start_redis(stage, name, "--appendonly", "yes", "--appendfsync", "always", NULL);
+    static const char *const options[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    return stage_start_redis(stage, name, options);
 }
 
 static void lost_memory_restart(struct server *node) {
@@ -161,12 +122,8 @@ static void lost_memory_restart(struct server *node) {
 
 static void lost_memory_play(struct stage *stage, bool broken) {
     struct cast cast;
-    struct votes votes;
     cast_open(&cast, stage, "shop", !broken);
-    votes_start(&votes, &cast, broken ? start_forgetful : start_durable);
-    votes_start_clients(&votes);
-    cast_begin(&cast, 1);
-    votes_play(&votes, lost_memory_restart);
+    votes_play(&cast, broken ? cast_start_redis : start_durable, lost_memory_restart);
 }
 
 const struct scenario scenario_lost_memory = {

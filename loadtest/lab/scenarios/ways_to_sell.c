@@ -1,7 +1,6 @@
 /* Ways to sell without a lock: read, compare, write oversells; a command or a script that decides in the
  * store does not. */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/stage_sale.h"
 
 enum { STEP_MS = 10, BUYERS = 64, BUYER_UNITS = 100, BUYER_MOST = 4, BUYER_WORK_MS = 3 };
@@ -31,8 +30,8 @@ static void no_lock_play(struct stage *stage, bool broken) {
     struct client *buyers[BUYERS];
     struct cast cast;
     cast_open(&cast, stage, "redis", false);
-    const struct client_options options = {.name = "buyer", .url = "none:", .stock = cast.shop};
-    client_start_many(cast.clients, &options, BUYERS, buyers);
+    snprintf(cast.url, sizeof cast.url, "none:");
+    cast_crowd(&cast, "buyer", BUYERS, buyers);
     two_buyers(&cast, way);
     observer_fill_stock(cast.shop, "bottle", BUYER_UNITS);
     for (int i = 0; i < BUYERS; i++)
@@ -120,7 +119,8 @@ static void strategies_play(struct stage *stage, bool broken) {
     struct cast cast;
     uint64_t op = 1000;
     cast_open(&cast, stage, "redis", false);
-    struct server *service = stage_start_seckilld(stage, "seckilld", cast.shop->port, "--teaching", NULL);
+    struct server *service =
+        stage_start_seckilld(stage, "seckilld", cast.shop->port, (const char *const[]){"--teaching", NULL});
     two_buyers(&cast, broken ? STOCK_COMPUTED : STOCK_DECIDED);
     if (broken)
         strategies_sell(stage, service, "naive", op);

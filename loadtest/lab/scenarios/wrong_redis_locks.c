@@ -3,33 +3,47 @@
  * which takes the lock by SET NX PX with a unique owner and releases it by a script that compares. */
 #include "base/clock.h"
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
 
 /* A client that waits for DEAD_WAIT_TTLS times to live without a grant is starved, see JUDGE_STARVED_TTLS. */
 enum { WAIT_MS = 10000, WAIT_TTLS = 20, DEAD_WAIT_TTLS = 8, GETSET_WORK_MS = 100 };
 enum { MAOTAI_CROWD = 16, MAOTAI_UNITS = 100, MAOTAI_CROWD_TTL_MS = 80 };
 
-/* ---- get-then-set (variant get-set): both clients GET before either SETs ---- */
-
-static void get_then_set_play(struct stage *stage, bool broken) {
-    struct cast cast;
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=get-set" : "", stage_ttl_ms(stage));
-    struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
-    cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
-    client_set_gate(a, "between GET and SET");
-    stage_until(stage, 50 + stage_random(stage, 0, 50));
-    stage_fault(stage, "client-a", "slow between GET and SET");
-    client_begin_acquire(a, CAST_ITEM, WAIT_MS);
+/* Client A stops at its gate between two commands of the lock, for which it waits for `a_wait_ms`, and B
+ * tries for `head_start_ms` or until it is done. Then A goes on. */
+static void overtake_at_gate(struct client *a, int64_t a_wait_ms, struct client *b, int64_t head_start_ms,
+                             const char *slow) {
+    struct stage *stage = client_stage(a);
+    stage_fault(stage, "client-a", slow);
+    client_begin_acquire(a, CAST_ITEM, a_wait_ms);
     bool between = client_wait_for_gate(a);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    stage_pause(stage, 100);
+    stage_pause(stage, head_start_ms);
     if (between)
         client_wait(b);
     client_open_gate(a);
     client_wait(a);
-    stage_fault_over(stage, "client-a", "slow between GET and SET");
+    stage_fault_over(stage, "client-a", slow);
+}
+
+/* Client A acquires and reads, and its work takes longer than the lock lives, so B acquires and reads. */
+static void outlive_lock(struct client *a, struct client *b, int64_t wait_ms, const char *slow) {
+    client_acquire(a, CAST_ITEM, wait_ms);
+    client_read_stock(a, CAST_ITEM);
+    stage_fault(client_stage(a), "client-a", slow);
+    client_acquire(b, CAST_ITEM, wait_ms);
+    client_read_stock(b, CAST_ITEM);
+}
+
+/* ---- get-then-set (variant get-set): both clients GET before either SETs ---- */
+
+static void get_then_set_play(struct stage *stage, bool broken) {
+    struct cast cast;
+    cast_open_redis(&cast, stage, !broken, broken ? "variant=get-set" : "");
+    struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
+    cast_begin(&cast, 1);
+    client_set_gate(a, "between GET and SET");
+    stage_until(stage, 50 + stage_random(stage, 0, 50));
+    overtake_at_gate(a, WAIT_MS, b, 100, "slow between GET and SET");
     cast_sell_beside(a, b);
     observer_read_stock(cast.shop, CAST_ITEM);
 }
@@ -73,11 +87,9 @@ const struct scenario scenario_get_then_set = {
 static void crash_before_expire_play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage);
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=setnx-expire" : "", ttl_ms);
+    cast_open_redis(&cast, stage, !broken, broken ? "variant=setnx-expire" : "");
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     client_set_gate(a, "after SETNX");
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_begin_acquire(a, CAST_ITEM, ttl_ms);
@@ -128,26 +140,15 @@ const struct scenario scenario_crash_before_expire = {
 static void getset_play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage);
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=getset" : "", ttl_ms);
+    cast_open_redis(&cast, stage, !broken, broken ? "variant=getset" : "");
     struct client *dead = cast_client(&cast, "client-0"), *a = cast_client(&cast, "client-a"),
                   *b = cast_client(&cast, "client-b"), *c = cast_client(&cast, "client-c");
     cast_begin(&cast, 2);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     client_acquire(dead, CAST_ITEM, WAIT_MS);
     client_kill(dead);
     client_set_gate(a, "between GET and GETSET");
     stage_pause(stage, ttl_ms + 20 + stage_random(stage, 0, 30)); /* the dead client's lock has ended */
-    stage_fault(stage, "client-a", "slow between GET and GETSET");
-    client_begin_acquire(a, CAST_ITEM, 0);
-    bool between = client_wait_for_gate(a);
-    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    stage_pause(stage, 60);
-    if (between)
-        client_wait(b);
-    client_open_gate(a);
-    client_wait(a);
-    stage_fault_over(stage, "client-a", "slow between GET and GETSET");
+    overtake_at_gate(a, 0, b, 60, "slow between GET and GETSET");
     stage_pause(stage, GETSET_WORK_MS);
     cast_sell(a);
     cast_sell(b);
@@ -207,14 +208,8 @@ static void maotai_three_clients(struct cast *cast) {
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b"),
                   *c = cast_client(cast, "client-c");
     cast_begin(cast, 1);
-    observer_watch_redis(cast->clients, cast->shop, CAST_ITEM);
     stage_until(stage, 20 + stage_random(stage, 0, 20));
-    client_acquire(a, CAST_ITEM, wait_ms);
-    client_read_stock(a, CAST_ITEM);
-    stage_fault(stage, "client-a", slow);
-    client_begin_acquire(b, CAST_ITEM, wait_ms);
-    client_wait(b); /* A's lock has expired */
-    client_read_stock(b, CAST_ITEM);
+    outlive_lock(a, b, wait_ms, slow);
     client_begin_acquire(c, CAST_ITEM, wait_ms); /* only now, since this lock is not fair */
     stage_pause(stage, ttl_ms / 3);
     stage_fault_over(stage, "client-a", slow);
@@ -235,12 +230,11 @@ static void maotai_three_clients(struct cast *cast) {
  * down once more. */
 static void maotai_crowd(struct cast *cast, const char *variant) {
     struct client *buyers[MAOTAI_CROWD];
-    const struct client_options options = {
-        .name = "buyer", .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
-    cast_set_redis_lock(cast, variant, MAOTAI_CROWD_TTL_MS);
-    client_start_many(cast->clients, &options, MAOTAI_CROWD, buyers);
+    cast->ttl_ms = MAOTAI_CROWD_TTL_MS;
+    cast_set_redis_lock(cast, variant);
+    cast_crowd(cast, "buyer", MAOTAI_CROWD, buyers);
     observer_fill_stock(cast->shop, "maotai", MAOTAI_UNITS);
-    observer_watch_redis(cast->clients, cast->shop, "maotai");
+    observer_watch(cast->clients, cast->keepers, cast->keeper_count, "", "maotai");
     for (int i = 0; i < MAOTAI_CROWD; i++)
         client_begin_shop(buyers[i], "maotai", STOCK_COMPUTED, MAOTAI_UNITS, MAOTAI_CROWD_TTL_MS);
     for (int i = 0; i < MAOTAI_CROWD; i++)
@@ -251,8 +245,7 @@ static void maotai_crowd(struct cast *cast, const char *variant) {
 static void maotai_play(struct stage *stage, bool broken) {
     const char *variant = broken ? "variant=set-del" : "";
     struct cast cast;
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, variant, stage_ttl_ms(stage));
+    cast_open_redis(&cast, stage, !broken, variant);
     maotai_three_clients(&cast);
     maotai_crowd(&cast, variant);
 }
@@ -306,29 +299,21 @@ static void equal_timestamps_play(struct stage *stage, bool broken) {
     struct cast cast;
     int64_t ttl_ms = stage_ttl_ms(stage), wait_ms = WAIT_TTLS * ttl_ms;
     static const char slow[] = "its work takes longer than the lock lives";
-    cast_open(&cast, stage, "redis", !broken);
-    cast_set_redis_lock(&cast, broken ? "variant=timestamp" : "", ttl_ms);
+    cast_open_redis(&cast, stage, !broken, broken ? "variant=timestamp" : "");
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b"),
                   *c = cast_client(&cast, "client-c");
     cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     int64_t shown_ms = clock_now_ns() / 1000000;
     client_set_clock(a, shown_ms);
     client_set_clock(b, shown_ms);
     stage_note(stage, "B's clock is behind: when B gets the lock, it shows what A's showed");
-    client_acquire(a, CAST_ITEM, wait_ms);
-    client_read_stock(a, CAST_ITEM);
-    stage_fault(stage, "client-a", slow);
-    client_begin_acquire(b, CAST_ITEM, wait_ms);
-    client_wait(b);
-    client_read_stock(b, CAST_ITEM);
+    outlive_lock(a, b, wait_ms, slow);
     stage_pause(stage, ttl_ms / 4);
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a); /* its timestamp is B's */
-    client_begin_acquire(c, CAST_ITEM, wait_ms);
-    client_done_within(c, ttl_ms / 5);
+    cast_try(c, wait_ms, ttl_ms / 5);
     bool both = client_holds(c);
     if (both)
         client_read_stock(c, CAST_ITEM);

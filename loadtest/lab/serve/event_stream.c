@@ -1,4 +1,5 @@
-#include "loadtest/lab/serve/event_stream.h"
+/* An event stream: follows the file of a run, and sends its lines as Server-Sent Events. */
+#include "loadtest/lab/serve/page_server.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

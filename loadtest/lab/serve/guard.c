@@ -1,4 +1,5 @@
-#include "loadtest/lab/serve/guard.h"
+/* The guard of the page server: its own host, its own page, and the token of changes. */
+#include "loadtest/lab/serve/page_server.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-#include "loadtest/lab/serve/lab_api.h"
+/* The API of the page: routes, runs and faults, and the report of recorded plays. */
+#include "loadtest/lab/serve/page_server.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 
 #include "base/version.h"
 #include "loadtest/lab/lesson_report.h"
-#include "loadtest/lab/serve/run_orders.h"
 
 #define JSON_TYPE "application/json"
 #define RUNS      "/api/runs/"

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/serve/live.h"
-#include "loadtest/lab/stage/stage_servers.h"
+#include "loadtest/lab/serve/run_control.h"
 
 enum {
     CLIENTS = 3,
@@ -40,75 +39,30 @@ const char *const live_clients[CLIENTS + 1] = {"client-a", "client-b", "client-c
 
 /* ---- the locks ---- */
 
-static void add_server(struct lock_play *p, struct server *server) {
-    p->servers[p->server_count].server = server;
-    p->servers[p->server_count++].link = stage_start_link(p->stage, server->port);
-}
-
-static int port_of(const struct lock_play *p, int i) {
-    return proxy_port(p->servers[i].link);
-}
-
-static void watch_redis(const struct lock_play *p) {
-    for (int i = 0; i < p->server_count; i++)
-        observer_watch_redis(p->cast.clients, p->servers[i].server, CAST_ITEM);
-    if (p->replica)
-        observer_watch_redis(p->cast.clients, p->replica, CAST_ITEM);
-}
-
-static void start_redis(struct lock_play *p, const char *variant) {
-    add_server(p, stage_start_redis_with_clock(p->stage, "redis"));
-    cast_set_lock(&p->cast, "redis://127.0.0.1:%d%s", port_of(p, 0), variant);
-}
-
-static void start_owner(struct lock_play *p) {
-    start_redis(p, "");
-}
-
-static void start_set_del(struct lock_play *p) {
-    start_redis(p, "?variant=set-del");
-}
-
-static void start_watchdog(struct lock_play *p) {
-    start_redis(p, "?variant=watchdog");
-}
-
-static void start_redlock(struct lock_play *p) {
-    static const char *const names[LIVE_SERVERS] = {"node-1", "node-2", "node-3"};
-    for (int i = 0; i < LIVE_SERVERS; i++)
-        add_server(p, stage_start_redis_with_clock(p->stage, names[i]));
-    cast_set_lock(&p->cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", port_of(p, 0), port_of(p, 1),
-                  port_of(p, 2));
-}
-
-static void start_sentinel(struct lock_play *p) {
-    struct server *master = stage_start_redis(p->stage, "redis-1", NULL);
-    p->to_replica = stage_start_link(p->stage, master->port);
-    p->replica = stage_start_replica(p->stage, "redis-2", proxy_port(p->to_replica));
-    p->sentinel = stage_start_sentinel(p->stage, "sentinel", master->port);
-    add_server(p, master);
-    cast_set_lock(&p->cast, "redis://127.0.0.1:%d", port_of(p, 0));
-}
-
-static void start_etcd(struct lock_play *p) {
+static struct server *start_etcd(struct stage *stage, const char *name) {
     struct server *member;
-    stage_start_etcd(p->stage, "etcd", 1, &member);
-    add_server(p, member);
-    cast_set_lock(&p->cast, "etcd://127.0.0.1:%d", port_of(p, 0));
+    stage_start_etcd(stage, name, 1, &member);
+    return member;
 }
 
-static void watch_etcd(const struct lock_play *p) {
-    struct server *member = p->servers[0].server;
-    observer_watch_etcd(p->cast.clients, &member, 1, "lock/", CAST_ITEM);
-}
-
-static void start_zookeeper(struct lock_play *p) {
-    add_server(p, stage_start_zookeeper(p->stage, "zookeeper"));
-    cast_set_lock(&p->cast, "zookeeper://127.0.0.1:%d", port_of(p, 0));
-}
-
-static void watch_zookeeper(const struct lock_play *p) {
-    observer_watch_zookeeper(p->cast.clients, p->servers[0].server, CAST_ITEM);
+/* Starts the servers of the lock, with a link between each and the clients. */
+static void start_lock(struct lock_play *p, const struct live_lock *lock) {
+    int ports[LIVE_SERVERS];
+    for (; lock->servers[p->server_count]; p->server_count++) {
+        struct server *server =
+            cast_add_keeper(&p->cast, lock->start(p->stage, lock->servers[p->server_count]));
+        p->servers[p->server_count].server = server;
+        p->servers[p->server_count].link = stage_start_link(p->stage, server->port);
+        ports[p->server_count] = proxy_port(p->servers[p->server_count].link);
+    }
+    cast_set_lock(&p->cast, lock->scheme, ports, p->server_count, lock->options ? lock->options : "");
+    if (!lock->master)
+        return;
+    int port = p->servers[0].server->port;
+    p->to_replica = stage_start_link(p->stage, port);
+    p->replica =
+        cast_add_keeper(&p->cast, stage_start_replica(p->stage, "redis-2", proxy_port(p->to_replica)));
+    p->sentinel = stage_start_sentinel(p->stage, "sentinel", port);
 }
 
 const struct live_lock live_locks[] = {
@@ -119,52 +73,54 @@ const struct live_lock live_locks[] = {
      .fence = true,
      .clock = true,
      .servers = {"redis"},
-     .start = start_owner,
-     .watch = watch_redis},
+     .scheme = "redis",
+     .start = stage_start_redis_with_clock},
     {.id = "set-del",
      .name = "Redis, SET and DEL (V2.0)",
      .about = "SET NX PX takes the lock, DEL releases it, whoever has it by then.",
      .clock = true,
      .servers = {"redis"},
-     .start = start_set_del,
-     .watch = watch_redis},
+     .scheme = "redis",
+     .options = "variant=set-del",
+     .start = stage_start_redis_with_clock},
     {.id = "watchdog",
      .name = "Redis, watchdog",
      .about = "As Redisson: a lease that the client renews for as long as its process lives.",
      .clock = true,
      .servers = {"redis"},
-     .start = start_watchdog,
-     .watch = watch_redis},
+     .scheme = "redis",
+     .options = "variant=watchdog",
+     .start = stage_start_redis_with_clock},
     {.id = "sentinel",
      .name = "Redis, master and replica with Sentinel",
      .about = "The lock of the unique owner, on a master that may die before its replica knows the lock.",
      .fence = true,
      .servers = {"redis-1"},
      .master = "redis-1",
-     .start = start_sentinel,
-     .watch = watch_redis},
+     .scheme = "redis",
+     .start = cast_start_redis},
     {.id = "redlock",
      .name = "Redlock, three nodes",
      .about = "A majority of three independent Redis servers grants the lock; there is no fencing token.",
      .clock = true,
      .servers = {"node-1", "node-2", "node-3"},
-     .start = start_redlock,
-     .watch = watch_redis},
+     .scheme = "redlock",
+     .start = stage_start_redis_with_clock},
     {.id = "etcd",
      .name = "etcd",
      .about =
          "A key with a lease, and each waiter watches the one before it; its revision is a fencing token.",
      .fence = true,
      .servers = {"etcd"},
-     .start = start_etcd,
-     .watch = watch_etcd},
+     .scheme = "etcd",
+     .start = start_etcd},
     {.id = "zookeeper",
      .name = "ZooKeeper",
      .about = "An ephemeral node of a session, in sequence; its zxid is a fencing token.",
      .fence = true,
      .servers = {"zookeeper"},
-     .start = start_zookeeper,
-     .watch = watch_zookeeper},
+     .scheme = "zookeeper",
+     .start = stage_start_zookeeper},
     {.id = NULL},
 };
 
@@ -271,12 +227,6 @@ static const char *inject(struct lock_play *p, const struct live_lock *lock,
 
 /* ---- the play ---- */
 
-static void begin_clients(struct lock_play *p) {
-    for (int i = 0; i < CLIENTS; i++)
-        p->clients[i] = cast_client(&p->cast, live_clients[i]);
-    cast_begin(&p->cast, UNITS);
-}
-
 static void live_lock_play(struct stage *stage, bool broken) {
     const struct live *live = stage_ctx(stage);
     const struct live_lock *lock = live->order->lock;
@@ -284,9 +234,10 @@ static void live_lock_play(struct stage *stage, bool broken) {
     struct run_injection what;
     (void)broken;
     cast_open(&p.cast, stage, "shop", live->order->fencing);
-    lock->start(&p);
-    begin_clients(&p);
-    lock->watch(&p);
+    start_lock(&p, lock);
+    for (int i = 0; i < CLIENTS; i++)
+        p.clients[i] = cast_client(&p.cast, live_clients[i]);
+    cast_begin(&p.cast, UNITS);
     for (int i = 0; i < CLIENTS; i++) {
         begin_shop(p.clients[i]);
         stage_pause(stage, STAGGER_MS);

@@ -34,8 +34,6 @@
 #include "timeline.mjs.h"
 #include "verdict.mjs.h"
 
-#include "loadtest/lab/serve/event_stream.h"
-
 enum { IDLE_S = 30, STREAM_BLOCK = 16384 };
 
 /* ---- the files of the page, which the program carries with it ---- */

@@ -1,8 +1,7 @@
-#include "loadtest/lab/serve/run_orders.h"
+/* Run orders as JSON: the catalogue, and the strict reading of what the page sends. */
+#include "loadtest/lab/serve/run_control.h"
 
 #include <string.h>
-
-#include "loadtest/lab/serve/live.h"
 
 #define SEED_MAX INT64_C(1000000000000000)
 

@@ -13,8 +13,7 @@
 #include "base/servers/directory.h"
 #include "base/url_parts.h"
 #include "loadtest/lab/commands.h"
-#include "loadtest/lab/play.h"
-#include "loadtest/lab/serve/live.h"
+#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/serve/page_server.h"
 
 static const char help[] =

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "loadtest/lab/stage/event_recorder.h"
 
 enum { PARTS = 128, FLUSH_MS = 10, PATIENCE_US = 2000 };
 

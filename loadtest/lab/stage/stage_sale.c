@@ -2,31 +2,18 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
 
 #include "base/version.h"
 
-enum { OPTIONS_MAX = 32, ANSWER_SIZE = 2048, PATIENCE_MS = 60000, LINE_SIZE = 300 };
+enum { ANSWER_SIZE = 2048, PATIENCE_MS = 60000, LINE_SIZE = 300 };
 
 /* ---- seckilld ---- */
 
-static const char *seckilld_restart_server(struct server *server) {
-    const char *error = seckilld_server_restart(&server->seckilld);
-    return error ? error : seckilld_server_await_ready(&server->seckilld);
-}
-
-struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port, ...) {
+struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port,
+                                    const char *const options[]) {
     static const char *const env[] = {"SECKILL_ADMIN_TOKEN=" SECKILLD_ADMIN_TOKEN, NULL};
-    struct server *server = server_new(stage, name);
-    const char *options[OPTIONS_MAX] = {NULL};
+    struct server *server = server_new(stage, name, SERVER_SECKILLD);
     char program[SERVER_PATH_SIZE], path[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE + 8];
-    int n = 0;
-    va_list args;
-    va_start(args, redis_port);
-    for (const char *arg; n < OPTIONS_MAX - 1 && (arg = va_arg(args, const char *));)
-        options[n++] = arg;
-    va_end(args);
-    server->restart = seckilld_restart_server;
     server_path(server, path);
     snprintf(log, sizeof log, "%s.log", path);
     snprintf(program, sizeof program, "%s/seckilld", stage_programs(stage));
@@ -63,11 +50,11 @@ static bool server_read_stock(const struct server *server, const char *item, con
         server_call(server, "GET", path, NULL, NULL, answer, sizeof answer) != 200)
         return false;
     json_t *json = json_loads(answer, 0, NULL);
-    json_int_t stock, available, sold;
-    bool good =
-        json_unpack(json, "{s:I, s:I, s:I}", "stock", &stock, "available", &available, "sold", &sold) == 0;
+    struct seckilld_audit said;
+    bool good = json_unpack(json, "{s:I, s:I, s:I}", "stock", &said.stock, "available", &said.available,
+                            "sold", &said.sold) == 0;
     if (good)
-        *audit = (struct seckilld_audit){.stock = stock, .available = available, .sold = sold};
+        *audit = said;
     json_decref(json);
     return good;
 }
@@ -127,17 +114,10 @@ void crowd_start(struct crowd *crowd, const struct server *service, const struct
 
 static bool crowd_read_line(const char *line, struct crowd_progress *progress) {
     json_t *json = json_loads(line, 0, NULL);
-    json_int_t accepted, rejected, unknown, p50_us, p99_us;
-    bool good = json_unpack(json, "{s:F, s:I, s:I, s:I, s:I, s:I}", "seconds", &progress->seconds, "accepted",
-                            &accepted, "rejected", &rejected, "unknown", &unknown, "p50_us", &p50_us,
-                            "p99_us", &p99_us) == 0;
-    if (good) {
-        progress->accepted = accepted;
-        progress->rejected = rejected;
-        progress->unknown = unknown;
-        progress->p50_us = p50_us;
-        progress->p99_us = p99_us;
-    }
+    bool good =
+        json_unpack(json, "{s:F, s:I, s:I, s:I, s:I, s:I}", "seconds", &progress->seconds, "accepted",
+                    &progress->accepted, "rejected", &progress->rejected, "unknown", &progress->unknown,
+                    "p50_us", &progress->p50_us, "p99_us", &progress->p99_us) == 0;
     json_decref(json);
     return good;
 }
@@ -167,17 +147,14 @@ bool crowd_has_ended(struct crowd *crowd) {
 /* Its exit status is not read: it says whether the sale oversold, and the audit says that, too. */
 bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
     struct stage *stage = crowd->service->stage;
-    json_int_t accepted;
     int status;
     if (stage_failed(stage))
         return false;
     bool ended = proc_wait(&crowd->proc, PATIENCE_MS, &status);
     json_t *json = ended ? json_load_file(crowd->json, 0, NULL) : NULL;
-    bool good = json_unpack(json, "{s:I, s:F, s:{s:F}}", "accepted", &accepted, "accepted_per_second",
+    bool good = json_unpack(json, "{s:I, s:F, s:{s:F}}", "accepted", &result->accepted, "accepted_per_second",
                             &result->per_second, "latency_ms", "p99", &result->p99_ms) == 0;
-    if (good)
-        result->accepted = accepted;
-    else
+    if (!good)
         stage_fail(stage, "the sale of %s has no result: see load.log", crowd->item);
     json_decref(json);
     if (crowd->lines)

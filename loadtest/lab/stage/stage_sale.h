@@ -11,8 +11,8 @@
 #define SECKILLD_ADMIN_TOKEN "lab"
 
 /* On the Redis at `redis_port`, with these options; NULL at the end. */
-struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port, ...)
-    __attribute__((sentinel));
+struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port,
+                                    const char *const options[]);
 /* Makes one request with the right to do everything; see seckilld_server_call(). `key`: its Idempotency-Key,
  * or NULL. */
 int server_call(const struct server *server, const char *method, const char *path, const char *key,
@@ -21,7 +21,7 @@ int server_call(const struct server *server, const char *method, const char *pat
 void server_put_item(const struct server *server, const char *item, const char *terms);
 
 struct seckilld_audit {
-    int64_t stock, available, sold;
+    long long stock, available, sold;
 };
 /* The stock of an item, as the service counts it from the orders. False: there is no answer. */
 bool server_read_audit(const struct server *server, const char *item, struct seckilld_audit *audit);
@@ -40,12 +40,12 @@ struct crowd_options {
 
 struct crowd_progress {
     double seconds; /* since its begin */
-    int64_t accepted, rejected, unknown;
-    int64_t p50_us, p99_us; /* of the answers since the line before */
+    long long accepted, rejected, unknown;
+    long long p50_us, p99_us; /* of the answers since the line before */
 };
 
 struct crowd_result {
-    int64_t accepted;
+    long long accepted;
     double per_second, p99_ms;
 };
 

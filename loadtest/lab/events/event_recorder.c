@@ -1,4 +1,5 @@
-#include "loadtest/lab/stage/event_recorder.h"
+/* The recorder: brings the events of all threads into the order of their times. */
+#include "loadtest/lab/events/event.h"
 
 #include <pthread.h>
 #include <stdlib.h>
