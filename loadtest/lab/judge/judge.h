@@ -40,7 +40,7 @@ bool lock_holds_find(const struct event_log *log, struct lock_holds *holds);
 void lock_holds_free(struct lock_holds *holds);
 
 /* Returns NULL if no hold has this grant. */
-const struct lock_hold *lock_holds_of_grant(const struct lock_holds *holds, uint64_t grant);
+struct lock_hold *lock_holds_of_grant(const struct lock_holds *holds, uint64_t grant);
 
 /* ---- the judgement ---- */
 

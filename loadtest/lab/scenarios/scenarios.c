@@ -48,45 +48,28 @@ static bool play_fail(char *error, size_t error_size, const char *what) {
     return false;
 }
 
-/* Finds the directory of this program. */
-static bool find_programs(char path[PATH_SIZE]) {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_SIZE - 1);
-    if (length <= 0)
-        return false;
-    path[length] = '\0';
-    *strrchr(path, '/') = '\0'; /* the path is absolute */
-    return true;
-}
-
-/* Writes the verdict on what was recorded; if the set-up failed, the verdict says why. */
-static bool play_write_verdict(struct stage *stage, const char *events, const char *failure, char *error,
-                               size_t error_size) {
-    struct judged_play played;
-    struct event verdict = {.kind = EVENT_VERDICT, .outcome = "setup-failed", .sentence = failure};
-    if (!judged_play_read_file(events, &played, error, error_size))
-        return false;
-    if (!failure)
-        verdict = played.verdict;
-    verdict.who = "lab";
-    verdict.t_ns = 0;
-    bool good = stage_tell_verdict(stage, &verdict);
-    judged_play_free(&played);
-    return good || play_fail(error, error_size, events);
-}
-
-/* Plays, and writes the verdict. The directory of the stage exists and is empty. */
+/* Plays in the empty directory of the stage, and writes the verdict on what was recorded; if the set-up
+ * failed, the verdict says why. */
 static bool play_on_stage(const struct play_plan *plan, const struct stage_options *options, char *error,
                           size_t error_size) {
+    struct judged_play played;
     struct stage *stage = stage_open(options);
-    if (!stage) {
-        snprintf(error, error_size, "no memory");
-        return false;
-    }
+    if (!stage)
+        return snprintf(error, error_size, "no memory"), false;
     plan->scenario->play(stage, plan->broken && !plan->fixed_way);
     const char *failure = stage_end(stage);
     if (failure)
         stage_copy_logs(stage, plan->logs);
-    bool good = play_write_verdict(stage, plan->events, failure, error, error_size);
+    bool good = judged_play_read_file(plan->events, &played, error, error_size);
+    if (good) {
+        struct event verdict = {.kind = EVENT_VERDICT, .outcome = "setup-failed", .sentence = failure};
+        if (!failure)
+            verdict = played.verdict;
+        verdict.who = "lab";
+        verdict.t_ns = 0;
+        good = stage_tell_verdict(stage, &verdict) || play_fail(error, error_size, plan->events);
+        judged_play_free(&played);
+    }
     stage_free(stage);
     return good;
 }
@@ -94,9 +77,10 @@ static bool play_on_stage(const struct play_plan *plan, const struct stage_optio
 bool play_run(const struct play_plan *plan, struct judged_play *played, char *error, size_t error_size) {
     const struct scenario *scenario = plan->scenario;
     const char *play = plan->broken ? "broken" : "fixed";
-    char programs[PATH_SIZE], directory[300];
-    if (!plan->programs && !find_programs(programs))
+    char programs[PATH_SIZE] = "", directory[300];
+    if (readlink("/proc/self/exe", programs, sizeof programs - 1) <= 0)
         return play_fail(error, error_size, "/proc/self/exe");
+    *strrchr(programs, '/') = '\0'; /* the path is absolute */
     FILE *out = fopen(plan->events, "we");
     if (!out)
         return play_fail(error, error_size, plan->events);

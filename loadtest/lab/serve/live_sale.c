@@ -137,7 +137,7 @@ static void end_side(struct side *side, uint64_t op) {
 }
 
 static void live_sale_play(struct stage *stage, bool broken) {
-    const struct live *live = stage_ctx(stage);
+    const struct live *live = stage_options(stage)->ctx;
     const struct run_order *order = live->order;
     struct side sides[RUN_WAYS] = {{.way = NULL}};
     int count = 0;

@@ -66,12 +66,6 @@ static bool serve_catch_signals(void) {
 
 /* ---- one run ---- */
 
-static void print_end(const struct lab_run *run, const struct judged_play *played) {
-    printf("%s %s: %s: %s\n", run->id, run->order.scenario->name, played->verdict.outcome,
-           played->verdict.sentence);
-    fflush(stdout);
-}
-
 static void serve_run(struct run_control *control, const struct lab_run *run, const char *work) {
     struct live live = {.control = control, .order = &run->order};
     struct judged_play played;
@@ -84,7 +78,9 @@ static void serve_run(struct run_control *control, const struct lab_run *run, co
                                    .events = run->events,
                                    .ctx = &live};
     if (play_run(&plan, &played, error, sizeof error)) {
-        print_end(run, &played);
+        printf("%s %s: %s: %s\n", run->id, plan.scenario->name, played.verdict.outcome,
+               played.verdict.sentence);
+        fflush(stdout);
         judged_play_free(&played);
     } else {
         command_fail(EXIT_FAILED, run->id, error);

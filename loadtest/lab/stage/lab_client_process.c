@@ -284,10 +284,11 @@ static void client_do(struct client *c, const struct wire_command *command) {
     }
 }
 
-static struct wire_shared *client_map_shared(const char *file) {
-    int fd = open(file, O_RDWR | O_CLOEXEC);
-    void *memory = fd < 0 ? MAP_FAILED
-                          : mmap(NULL, sizeof(struct wire_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+struct wire_shared *wire_map_shared(const char *file) {
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *memory = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof(struct wire_shared)) == 0)
+        memory = mmap(NULL, sizeof(struct wire_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     return memory != MAP_FAILED ? memory : NULL;
@@ -308,7 +309,7 @@ static bool client_open(struct client *c, char *const *argv) {
     c->session = strtoull(argv[5], NULL, 16);
     c->random = c->session;
     pthread_mutex_init(&c->mutex, NULL);
-    c->shared = client_map_shared(argv[6]);
+    c->shared = wire_map_shared(argv[6]);
     c->stock = stock_open((int)strtol(argv[3], NULL, 10));
     if (!c->shared || !c->stock)
         return fprintf(stderr, "%s: no shared memory, or no stock\n", c->name), false;

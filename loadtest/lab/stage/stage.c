@@ -187,10 +187,6 @@ int64_t stage_ttl_ms(const struct stage *stage) {
     return stage->options.ttl_ms;
 }
 
-void *stage_ctx(const struct stage *stage) {
-    return stage->options.ctx;
-}
-
 /* ---- events ---- */
 
 void stage_record(struct stage *stage, const struct event *event) {
@@ -198,12 +194,7 @@ void stage_record(struct stage *stage, const struct event *event) {
         recorder_add(stage->recorder, event);
 }
 
-void stage_note(struct stage *stage, const char *format, ...) {
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+void stage_note(struct stage *stage, const char *text) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = EVENT_NOTE, .who = "lab", .text = text});
 }
@@ -219,8 +210,7 @@ void stage_record_stock(struct stage *stage, const char *item, int64_t initial, 
                                             .sold = sold});
 }
 
-static void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target,
-                               const char *what) {
+void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = kind, .who = "lab", .what = what, .target = target});
 }
@@ -245,12 +235,8 @@ void stage_add(struct stage *stage, void (*end)(void *part), void *part) {
     stage->parts[stage->part_count++].part = part;
 }
 
-const char *stage_directory(const struct stage *stage) {
-    return stage->options.directory;
-}
-
-const char *stage_programs(const struct stage *stage) {
-    return stage->options.programs;
+const struct stage_options *stage_options(const struct stage *stage) {
+    return &stage->options;
 }
 
 void stage_add_version(struct stage *stage, const char *server, const char *version) {

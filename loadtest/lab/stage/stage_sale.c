@@ -16,7 +16,7 @@ struct server *stage_start_seckilld(struct stage *stage, const char *name, int r
     char program[SERVER_PATH_SIZE], path[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE + 8];
     server_path(server, path);
     snprintf(log, sizeof log, "%s.log", path);
-    snprintf(program, sizeof program, "%s/seckilld", stage_programs(stage));
+    snprintf(program, sizeof program, "%s/seckilld", stage_options(stage)->programs);
     if (stage_failed(stage))
         return server;
     const char *error = seckilld_server_start(&server->seckilld, program, redis_port, options, env, log);
@@ -75,36 +75,25 @@ static void crowd_end(void *record) {
 
 void crowd_start(struct crowd *crowd, const struct server *service, const struct crowd_options *o) {
     struct stage *stage = service->stage;
-    char program[SERVER_PATH_SIZE], url[64], log[SERVER_PATH_SIZE];
-    char connections[24], users[24], amount[24];
+    char program[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE], flags[7][SERVER_PATH_SIZE + 16];
     *crowd = (struct crowd){.service = service, .item = o->item};
     if (stage_failed(stage))
         return;
-    snprintf(program, sizeof program, "%s/seckill-load", stage_programs(stage));
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", service->port);
-    snprintf(log, sizeof log, "%s/load.log", stage_directory(stage));
-    snprintf(crowd->json, sizeof crowd->json, "%s/%s.json", stage_directory(stage), o->item);
-    snprintf(crowd->progress, sizeof crowd->progress, "%s/%s.progress", stage_directory(stage), o->item);
-    snprintf(connections, sizeof connections, "%lld", (long long)o->connections);
-    snprintf(users, sizeof users, "%lld", (long long)o->users);
-    snprintf(amount, sizeof amount, o->requests != 0 ? "%lld" : "%llds",
+    snprintf(program, sizeof program, "%s/seckill-load", stage_options(stage)->programs);
+    snprintf(log, sizeof log, "%s/load.log", stage_options(stage)->directory);
+    snprintf(crowd->json, sizeof crowd->json, "%s/%s.json", stage_options(stage)->directory, o->item);
+    snprintf(crowd->progress, sizeof crowd->progress, "%s/%s.progress", stage_options(stage)->directory,
+             o->item);
+    snprintf(flags[0], sizeof flags[0], "--url=http://127.0.0.1:%d", service->port);
+    snprintf(flags[1], sizeof flags[1], "--item=%s", o->item);
+    snprintf(flags[2], sizeof flags[2], "--users=%lld", (long long)o->users);
+    snprintf(flags[3], sizeof flags[3], o->requests != 0 ? "--requests=%lld" : "--duration=%llds",
              (long long)(o->requests != 0 ? o->requests : o->seconds));
-    const char *argv[] = {program,
-                          "--url",
-                          url,
-                          "--item",
-                          o->item,
-                          "--users",
-                          users,
-                          o->requests != 0 ? "--requests" : "--duration",
-                          amount,
-                          "--connections",
-                          connections,
-                          "--json",
-                          crowd->json,
-                          "--progress",
-                          crowd->progress,
-                          NULL};
+    snprintf(flags[4], sizeof flags[4], "--connections=%lld", (long long)o->connections);
+    snprintf(flags[5], sizeof flags[5], "--json=%s", crowd->json);
+    snprintf(flags[6], sizeof flags[6], "--progress=%s", crowd->progress);
+    const char *argv[] = {program,  flags[0], flags[1], flags[2], flags[3],
+                          flags[4], flags[5], flags[6], NULL};
     const char *env[] = {"SECKILL_ADMIN_TOKEN=" SECKILLD_ADMIN_TOKEN, NULL};
     const char *error = proc_start(&crowd->proc, argv, env, log);
     stage_add(stage, crowd_end, crowd->proc.record);

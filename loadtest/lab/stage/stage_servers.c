@@ -45,7 +45,7 @@ struct server *server_new(struct stage *stage, const char *name, enum server_kin
 }
 
 void server_path(const struct server *server, char path[SERVER_PATH_SIZE]) {
-    snprintf(path, SERVER_PATH_SIZE, "%s/%s", stage_directory(server->stage), server->name);
+    snprintf(path, SERVER_PATH_SIZE, "%s/%s", stage_options(server->stage)->directory, server->name);
 }
 
 void server_started(struct server *server, struct proc *proc, int port, const char *error) {
@@ -178,9 +178,10 @@ struct server *stage_start_redis_with_clock(struct stage *stage, const char *nam
     char file[SERVER_PATH_SIZE + 8], path[SERVER_PATH_SIZE], library[SERVER_PATH_SIZE];
     server_path(server, path);
     snprintf(file, sizeof file, "%s.clock", path);
-    snprintf(library, sizeof library, "%.250s/turned-clock.so", stage_programs(stage));
+    snprintf(library, sizeof library, "%.250s/turned-clock.so", stage_options(stage)->programs);
     if (access(library, R_OK) != 0)
-        snprintf(library, sizeof library, "%.250s/../lib/seckill/turned-clock.so", stage_programs(stage));
+        snprintf(library, sizeof library, "%.250s/../lib/seckill/turned-clock.so",
+                 stage_options(stage)->programs);
     const char *error = redis_server_clock_open(&server->clock, library, file);
     if (error)
         stage_fail(stage, "%s has no clock that can be moved: %s", name, error);
