@@ -22,13 +22,7 @@ static const char list_help[] = "seckill-lab list: the scenarios, and what each 
                                 "  --json  an array of objects with name and sentence\n"
                                 "  --help, --version\n";
 
-struct list_options {
-    bool json;
-};
-
-static const struct flag list_flags[] = {
-    {"--json", flag_read_switch, offsetof(struct list_options, json), 0, 0, ""},
-};
+static const struct flag list_flags[] = {{"--json", flag_read_switch, 0, 0, 0, ""}};
 
 static int list_json(void) {
     json_t *list = json_array();
@@ -41,13 +35,12 @@ static int list_json(void) {
 }
 
 int list_command(char *const *argv) {
-    struct list_options o = {.json = false};
+    bool json = false;
     char error[200];
-    enum flags_status status =
-        flags_read(list_flags, sizeof list_flags / sizeof list_flags[0], argv, &o, error, sizeof error);
+    enum flags_status status = flags_read(list_flags, 1, argv, &json, error, sizeof error);
     if (status != FLAGS_RUN)
         return flags_answer(status, "seckill-lab", list_help, error);
-    if (o.json)
+    if (json)
         return list_json();
     for (int i = 0; scenarios[i]; i++)
         printf("%-20s %s\n", scenarios[i]->name, scenarios[i]->text.title);

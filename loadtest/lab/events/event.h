@@ -117,7 +117,7 @@ void recorder_add(struct recorder *recorder, const struct event *event);
 /* Writes the events that have been held back for long enough; with `all`, every event. */
 void recorder_flush(struct recorder *recorder, bool all);
 
-/* Writes all events, then the verdict, which may be NULL. False: something could not be written. */
+/* Writes all events, then the verdict. False: something could not be written. */
 bool recorder_end(struct recorder *recorder, const struct event *verdict);
 void recorder_free(struct recorder *recorder);
 

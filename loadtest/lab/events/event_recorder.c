@@ -133,10 +133,8 @@ void recorder_flush(struct recorder *r, bool all) {
 
 bool recorder_end(struct recorder *r, const struct event *verdict) {
     recorder_flush(r, true);
-    if (verdict) {
-        recorder_add(r, verdict);
-        recorder_flush(r, true);
-    }
+    recorder_add(r, verdict);
+    recorder_flush(r, true);
     return !r->failed;
 }
 

@@ -51,36 +51,32 @@ static void dead_lease_play(struct stage *stage, bool broken) {
 const struct scenario scenario_dead_lease = {
     .name = "dead-lease",
     .ttl_ms = 3000,
-    .text =
-        {
-            .title = "etcd's own lock service, up to 3.4, grants to a waiter whose lease has gone.",
-            .question =
-                "etcd has a lock service: one call, and the server does the waiting. A waiter's lease "
-                "ends while it waits, and its key goes with it. What does the server answer when the "
-                "lock is released?",
-            .answers = {"It grants the lock to the next waiter whose lease is alive.",
-                        "It grants the lock to the waiter whose key is gone.",
-                        "It answers with an error: the lease does not exist any more."},
-            .right = 1,
-            .story = "The call Lock puts a key with the caller's lease, and waits until all older keys are "
-                     "gone. Then it answers that the lock is held.\n\n"
-                     "Client A holds the lock. Client B waits for it in the server. B's lease ends: its "
-                     "keep-alives were lost. With the lease its key is deleted; B is not in the queue any "
-                     "more.\n\n"
-                     "A releases. The server sees that no older key is left, and answers B that it has the "
-                     "lock. Up to version 3.4 it does not look whether B's own key still exists.\n\n"
-                     "Client C asks, finds no key at all, and gets the lock beside B. Both sell the lamp.\n\n"
-                     "The fix: after each wake-up a waiter verifies that its own key, with its create "
-                     "revision, is still there. Here B finds that it is gone, and enters the queue anew.",
-            .broken_code = "wait until all older keys are deleted\n"
-                           "return OK                # is its own key still there?",
-            .fixed_code = "wait until the key before is deleted\n"
-                          "txn: if create_revision(own key) == own revision\n"
-                          "     then return OK, fence = own revision\n"
-                          "     else enter the queue anew",
-            .broken_lines = {2},
-            .fixed_lines = {2},
-        },
+    .text.title = "etcd's own lock service, up to 3.4, grants to a waiter whose lease has gone.",
+    .text.question = "etcd has a lock service: one call, and the server does the waiting. A waiter's lease "
+                     "ends while it waits, and its key goes with it. What does the server answer when the "
+                     "lock is released?",
+    .text.answers = {"It grants the lock to the next waiter whose lease is alive.",
+                     "It grants the lock to the waiter whose key is gone.",
+                     "It answers with an error: the lease does not exist any more."},
+    .text.right = 1,
+    .text.story = "The call Lock puts a key with the caller's lease, and waits until all older keys are "
+                  "gone. Then it answers that the lock is held.\n\n"
+                  "Client A holds the lock. Client B waits for it in the server. B's lease ends: its "
+                  "keep-alives were lost. With the lease its key is deleted; B is not in the queue any "
+                  "more.\n\n"
+                  "A releases. The server sees that no older key is left, and answers B that it has the "
+                  "lock. Up to version 3.4 it does not look whether B's own key still exists.\n\n"
+                  "Client C asks, finds no key at all, and gets the lock beside B. Both sell the lamp.\n\n"
+                  "The fix: after each wake-up a waiter verifies that its own key, with its create "
+                  "revision, is still there. Here B finds that it is gone, and enters the queue anew.",
+    .text.broken_code = "wait until all older keys are deleted\n"
+                        "return OK                # is its own key still there?",
+    .text.fixed_code = "wait until the key before is deleted\n"
+                       "txn: if create_revision(own key) == own revision\n"
+                       "     then return OK, fence = own revision\n"
+                       "     else enter the queue anew",
+    .text.broken_lines = {2},
+    .text.fixed_lines = {2},
     .play = dead_lease_play,
 };
 
@@ -109,34 +105,30 @@ static void herd_play(struct stage *stage, bool broken) {
 const struct scenario scenario_herd = {
     .name = "herd",
     .ttl_ms = 20000,
-    .text =
-        {
-            .title = "A lock that wakes all waiters at each release costs a request for each of them.",
-            .question =
-                "Thirty-two clients wait for one lock, one after the other gets it. How many requests "
-                "does the store get for each hand-over?",
-            .answers = {"As many as still wait, or more: all wake up, and all ask.",
-                        "One: the store knows who is next, and tells only that client.",
-                        "Two: the release of the old holder, and the request of the new one."},
-            .right = 0,
-            .story = "The lock is right: one holder at a time, with a lease and a fence.\n\n"
-                     "But there is one key, and all waiters watch it. At each release all of them wake, "
-                     "all of them ask, one gets it, and the others have asked for nothing. That is the "
-                     "herd. With 32 waiters it is some sixteen requests a hand-over on average; with a "
-                     "thousand it is five hundred, and all of them at the same moment.\n\n"
-                     "Nor is it fair: the longest waiter has no better chance than the newest.\n\n"
-                     "Waiters that poll are the same, spread over time.\n\n"
-                     "The fix is a queue: each waiter has a key of its own, and watches only the key "
-                     "before it. A release wakes one. The requests for a hand-over do not depend on the "
-                     "number of waiters, and the first that came is served first.",
-            .broken_code = "if not create(lock/lamp):\n"
-                           "    watch(lock/lamp)        # all watch one key\n"
-                           "    try again               # all of them",
-            .fixed_code = "own = create(lock/lamp + unique name)\n"
-                          "before = newest key older than own\n"
-                          "if before: watch(before)    # one waits for one",
-            .broken_lines = {2},
-            .fixed_lines = {3},
-        },
+    .text.title = "A lock that wakes all waiters at each release costs a request for each of them.",
+    .text.question = "Thirty-two clients wait for one lock, one after the other gets it. How many requests "
+                     "does the store get for each hand-over?",
+    .text.answers = {"As many as still wait, or more: all wake up, and all ask.",
+                     "One: the store knows who is next, and tells only that client.",
+                     "Two: the release of the old holder, and the request of the new one."},
+    .text.right = 0,
+    .text.story = "The lock is right: one holder at a time, with a lease and a fence.\n\n"
+                  "But there is one key, and all waiters watch it. At each release all of them wake, "
+                  "all of them ask, one gets it, and the others have asked for nothing. That is the "
+                  "herd. With 32 waiters it is some sixteen requests a hand-over on average; with a "
+                  "thousand it is five hundred, and all of them at the same moment.\n\n"
+                  "Nor is it fair: the longest waiter has no better chance than the newest.\n\n"
+                  "Waiters that poll are the same, spread over time.\n\n"
+                  "The fix is a queue: each waiter has a key of its own, and watches only the key "
+                  "before it. A release wakes one. The requests for a hand-over do not depend on the "
+                  "number of waiters, and the first that came is served first.",
+    .text.broken_code = "if not create(lock/lamp):\n"
+                        "    watch(lock/lamp)        # all watch one key\n"
+                        "    try again               # all of them",
+    .text.fixed_code = "own = create(lock/lamp + unique name)\n"
+                       "before = newest key older than own\n"
+                       "if before: watch(before)    # one waits for one",
+    .text.broken_lines = {2},
+    .text.fixed_lines = {3},
     .play = herd_play,
 };

@@ -68,36 +68,33 @@ static void sentinel_failover_play(struct stage *stage, bool broken) {
 const struct scenario scenario_sentinel_failover = {
     .name = "sentinel-failover",
     .ttl_ms = 5000,
-    .text =
-        {
-            .title = "A replica that is promoted does not know the lock that its master had not replicated "
-                     "yet.",
-            .question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
-                        "just taken the lock when the master is killed. Who has the lock after the failover?",
-            .answers = {"The same client: the replica has a copy of all keys of the master.",
-                        "Nobody, until the time to live of the old lock has passed.",
-                        "Perhaps two: the replica has not heard of the lock, and grants it again."},
-            .right = 2,
-            .story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
-                     "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
-                     "Before the lock is replicated the master is killed.\n\n"
-                     "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
-                     "takes the lock there, at once.\n\n"
-                     "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
-                     "the lamp. Only a stock that checks the fence could refuse A, and this one does not.\n\n"
-                     "The fix is a lock in a store that answers only when a majority has it. In etcd the "
-                     "leader is killed at the same moment: the next one knows the lock, and B waits until "
-                     "A has released.",
-            .broken_code = "# redis, asynchronous replication\n"
-                           "SET lock owner NX PX ttl   # OK, and then: replicate\n"
-                           "# the master dies here",
-            .fixed_code = "# etcd: a majority has written the key\n"
-                          "txn: if create_revision(lock/lamp) …\n"
-                          "     then put lock/lamp owner, lease\n"
-                          "# the leader dies here: the next one has the key",
-            .broken_lines = {2},
-            .fixed_lines = {2, 3},
-        },
+    .text.title = "A replica that is promoted does not know the lock that its master had not replicated "
+                  "yet.",
+    .text.question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
+                     "just taken the lock when the master is killed. Who has the lock after the failover?",
+    .text.answers = {"The same client: the replica has a copy of all keys of the master.",
+                     "Nobody, until the time to live of the old lock has passed.",
+                     "Perhaps two: the replica has not heard of the lock, and grants it again."},
+    .text.right = 2,
+    .text.story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
+                  "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
+                  "Before the lock is replicated the master is killed.\n\n"
+                  "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
+                  "takes the lock there, at once.\n\n"
+                  "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
+                  "the lamp. Only a stock that checks the fence could refuse A, and this one does not.\n\n"
+                  "The fix is a lock in a store that answers only when a majority has it. In etcd the "
+                  "leader is killed at the same moment: the next one knows the lock, and B waits until "
+                  "A has released.",
+    .text.broken_code = "# redis, asynchronous replication\n"
+                        "SET lock owner NX PX ttl   # OK, and then: replicate\n"
+                        "# the master dies here",
+    .text.fixed_code = "# etcd: a majority has written the key\n"
+                       "txn: if create_revision(lock/lamp) …\n"
+                       "     then put lock/lamp owner, lease\n"
+                       "# the leader dies here: the next one has the key",
+    .text.broken_lines = {2},
+    .text.fixed_lines = {2, 3},
     .play = sentinel_failover_play,
 };
 
@@ -228,41 +225,37 @@ static void split_brain_play(struct stage *stage, bool broken) {
 const struct scenario scenario_split_brain = {
     .name = "split-brain",
     .ttl_ms = 8000,
-    .text =
-        {
-            .title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
-            .question = "The network cuts the master off, together with one client. Sentinel promotes the "
-                        "replica. Both masters answer their clients. What remains of what the old one "
-                        "acknowledges from now on?",
-            .answers = {"All of it: the two masters merge what they have once they meet.",
-                        "Nothing: it becomes a replica, and takes over the new master's data.",
-                        "All of it: a master that is cut off stops answering, so there is nothing to lose."},
-            .right = 1,
-            .story =
-                "The network splits. On one side the old master and client A; on the other the "
-                "replica, Sentinel, and client B.\n\n"
-                "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
-                "and promotes the replica. B takes the lock there. Now there are two masters and two "
-                "holders.\n\n"
-                "Both sell the last lamp, and both sales are acknowledged.\n\n"
-                "The network heals. The old master is told to be a replica, copies what the new one "
-                "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
-                "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
-                "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
-                "is in etcd, where only a majority can grant it: B waits until A has released. (The play "
-                "starts one member of etcd. Run three, so that one may die.)",
-            .broken_code = "# redis-1, cut off:\n"
-                           "SET lock A NX PX ttl       # OK\n"
-                           "HINCRBY lamp sold 1        # OK, and forgotten\n"
-                           "# redis-2, promoted:\n"
-                           "SET lock B NX PX ttl       # OK",
-            .fixed_code = "# redis.conf, on both:\n"
-                          "min-replicas-to-write 1\n"
-                          "min-replicas-max-lag 1\n"
-                          "# the lock: etcd://h1,h2,h3\n"
-                          "HINCRBY lamp sold 1        # NOREPLICAS: refused",
-            .broken_lines = {3},
-            .fixed_lines = {2},
-        },
+    .text.title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
+    .text.question = "The network cuts the master off, together with one client. Sentinel promotes the "
+                     "replica. Both masters answer their clients. What remains of what the old one "
+                     "acknowledges from now on?",
+    .text.answers = {"All of it: the two masters merge what they have once they meet.",
+                     "Nothing: it becomes a replica, and takes over the new master's data.",
+                     "All of it: a master that is cut off stops answering, so there is nothing to lose."},
+    .text.right = 1,
+    .text.story = "The network splits. On one side the old master and client A; on the other the "
+                  "replica, Sentinel, and client B.\n\n"
+                  "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
+                  "and promotes the replica. B takes the lock there. Now there are two masters and two "
+                  "holders.\n\n"
+                  "Both sell the last lamp, and both sales are acknowledged.\n\n"
+                  "The network heals. The old master is told to be a replica, copies what the new one "
+                  "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
+                  "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
+                  "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
+                  "is in etcd, where only a majority can grant it: B waits until A has released. (The play "
+                  "starts one member of etcd. Run three, so that one may die.)",
+    .text.broken_code = "# redis-1, cut off:\n"
+                        "SET lock A NX PX ttl       # OK\n"
+                        "HINCRBY lamp sold 1        # OK, and forgotten\n"
+                        "# redis-2, promoted:\n"
+                        "SET lock B NX PX ttl       # OK",
+    .text.fixed_code = "# redis.conf, on both:\n"
+                       "min-replicas-to-write 1\n"
+                       "min-replicas-max-lag 1\n"
+                       "# the lock: etcd://h1,h2,h3\n"
+                       "HINCRBY lamp sold 1        # NOREPLICAS: refused",
+    .text.broken_lines = {3},
+    .text.fixed_lines = {2},
     .play = split_brain_play,
 };

@@ -67,41 +67,38 @@ static void clock_jump_play(struct stage *stage, bool broken) {
 const struct scenario scenario_clock_jump = {
     .name = "clock-jump",
     .ttl_ms = 3000,
-    .text =
-        {
-            .title = "Redlock trusts clocks: one that jumps votes twice, and two clients have a majority.",
-            .question = "Redlock asks three Redis servers, and two votes are enough. A holder has two. The "
-                        "clock of one of them is set forward. Can a second client get two votes?",
-            .answers = {"Yes: on that node the first vote has expired, and the third never voted.",
-                        "No: the first holder still has two votes until it releases them.",
-                        "No: Redis counts a time to live by a clock that never jumps."},
-            .right = 0,
-            .story = "Redis expires a key by the wall clock of its machine. That clock can be set: by a "
-                     "person, by NTP after a long drift, by a virtual machine that moves.\n\n"
-                     "Client A cannot reach node 3, and gets the votes of nodes 1 and 2: a majority. It "
-                     "holds the lock.\n\n"
-                     "The clock of node 2 jumps forward by a minute. For node 2 A's vote has expired, and "
-                     "it is gone.\n\n"
-                     "Client B asks all three. Node 1 says no; node 2, which has forgotten, and node 3, "
-                     "which was never asked, say yes. That is a majority, too. Both hold the lock, and "
-                     "both sell the lamp.\n\n"
-                     "There is no fence, since three counters that know nothing of each other are not one "
-                     "number that grows.\n\n"
-                     "The fix is a lock that needs no wall clock for its safety. etcd counts the life of a "
-                     "lease by a monotonic clock, which never jumps, and hands out one number for each "
-                     "grant. (The lab moves a clock by a preload library. etcd does not read the clock "
-                     "through the C library, so here the jump hits only a Redis beside it. The play starts "
-                     "one member of etcd.)",
-            .broken_code = "# node 2, by its wall clock:\n"
-                           "SET lock A NX PX 3000      # yes\n"
-                           "# the clock jumps by a minute: the key has expired\n"
-                           "SET lock B NX PX 3000      # yes, to B as well",
-            .fixed_code = "lock_open(\"etcd://h1,h2,h3\")\n"
-                          "# the lease ends by a monotonic clock,\n"
-                          "# and the fence is the revision of the key",
-            .broken_lines = {4},
-            .fixed_lines = {1},
-        },
+    .text.title = "Redlock trusts clocks: one that jumps votes twice, and two clients have a majority.",
+    .text.question = "Redlock asks three Redis servers, and two votes are enough. A holder has two. The "
+                     "clock of one of them is set forward. Can a second client get two votes?",
+    .text.answers = {"Yes: on that node the first vote has expired, and the third never voted.",
+                     "No: the first holder still has two votes until it releases them.",
+                     "No: Redis counts a time to live by a clock that never jumps."},
+    .text.right = 0,
+    .text.story = "Redis expires a key by the wall clock of its machine. That clock can be set: by a "
+                  "person, by NTP after a long drift, by a virtual machine that moves.\n\n"
+                  "Client A cannot reach node 3, and gets the votes of nodes 1 and 2: a majority. It "
+                  "holds the lock.\n\n"
+                  "The clock of node 2 jumps forward by a minute. For node 2 A's vote has expired, and "
+                  "it is gone.\n\n"
+                  "Client B asks all three. Node 1 says no; node 2, which has forgotten, and node 3, "
+                  "which was never asked, say yes. That is a majority, too. Both hold the lock, and "
+                  "both sell the lamp.\n\n"
+                  "There is no fence, since three counters that know nothing of each other are not one "
+                  "number that grows.\n\n"
+                  "The fix is a lock that needs no wall clock for its safety. etcd counts the life of a "
+                  "lease by a monotonic clock, which never jumps, and hands out one number for each "
+                  "grant. (The lab moves a clock by a preload library. etcd does not read the clock "
+                  "through the C library, so here the jump hits only a Redis beside it. The play starts "
+                  "one member of etcd.)",
+    .text.broken_code = "# node 2, by its wall clock:\n"
+                        "SET lock A NX PX 3000      # yes\n"
+                        "# the clock jumps by a minute: the key has expired\n"
+                        "SET lock B NX PX 3000      # yes, to B as well",
+    .text.fixed_code = "lock_open(\"etcd://h1,h2,h3\")\n"
+                       "# the lease ends by a monotonic clock,\n"
+                       "# and the fence is the revision of the key",
+    .text.broken_lines = {4},
+    .text.fixed_lines = {1},
     .play = clock_jump_play,
 };
 
@@ -129,35 +126,32 @@ static void lost_memory_play(struct stage *stage, bool broken) {
 const struct scenario scenario_lost_memory = {
     .name = "lost-memory",
     .ttl_ms = 3000,
-    .text =
-        {
-            .title = "Redlock trusts memory: a node that restarts without its data votes a second time.",
-            .question = "Redlock asks three Redis servers that keep everything in memory. A holder has two "
-                        "votes. One of the two servers crashes, and is started again at once. What does it "
-                        "remember?",
-            .answers = {"Its vote: the other nodes tell it when it joins them again.",
-                        "Nothing: so it votes a second time, for another client.",
-                        "Its vote: Redis writes each key to disk before it answers."},
-            .right = 1,
-            .story = "A lock lives for seconds: why should it be written to a disk?\n\n"
-                     "Client A cannot reach node 3, and gets the votes of nodes 1 and 2. It holds the "
-                     "lock.\n\n"
-                     "Node 2 is killed, and a supervisor starts it again within a second, empty. It does "
-                     "not know that it has voted.\n\n"
-                     "Client B asks all three. Node 1 says no; node 2 and node 3 say yes. Both clients "
-                     "have a majority, and both sell the lamp.\n\n"
-                     "The fix: nodes write each vote to disk before they answer (appendfsync always). Node "
-                     "2 comes back and still knows A's vote; B waits. Or a node that has crashed is "
-                     "started again only after the longest time to live has passed. Redlock without either "
-                     "is not safe.",
-            .broken_code = "# redis.conf of each node\n"
-                           "save \"\"\n"
-                           "appendonly no            # a restart forgets the vote",
-            .fixed_code = "# redis.conf of each node\n"
-                          "appendonly yes\n"
-                          "appendfsync always       # the vote is on disk before the answer",
-            .broken_lines = {3},
-            .fixed_lines = {2, 3},
-        },
+    .text.title = "Redlock trusts memory: a node that restarts without its data votes a second time.",
+    .text.question = "Redlock asks three Redis servers that keep everything in memory. A holder has two "
+                     "votes. One of the two servers crashes, and is started again at once. What does it "
+                     "remember?",
+    .text.answers = {"Its vote: the other nodes tell it when it joins them again.",
+                     "Nothing: so it votes a second time, for another client.",
+                     "Its vote: Redis writes each key to disk before it answers."},
+    .text.right = 1,
+    .text.story = "A lock lives for seconds: why should it be written to a disk?\n\n"
+                  "Client A cannot reach node 3, and gets the votes of nodes 1 and 2. It holds the "
+                  "lock.\n\n"
+                  "Node 2 is killed, and a supervisor starts it again within a second, empty. It does "
+                  "not know that it has voted.\n\n"
+                  "Client B asks all three. Node 1 says no; node 2 and node 3 say yes. Both clients "
+                  "have a majority, and both sell the lamp.\n\n"
+                  "The fix: nodes write each vote to disk before they answer (appendfsync always). Node "
+                  "2 comes back and still knows A's vote; B waits. Or a node that has crashed is "
+                  "started again only after the longest time to live has passed. Redlock without either "
+                  "is not safe.",
+    .text.broken_code = "# redis.conf of each node\n"
+                        "save \"\"\n"
+                        "appendonly no            # a restart forgets the vote",
+    .text.fixed_code = "# redis.conf of each node\n"
+                       "appendonly yes\n"
+                       "appendfsync always       # the vote is on disk before the answer",
+    .text.broken_lines = {3},
+    .text.fixed_lines = {2, 3},
     .play = lost_memory_play,
 };

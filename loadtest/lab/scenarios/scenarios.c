@@ -87,10 +87,10 @@ bool play_run(const struct play_plan *plan, struct judged_play *played, char *er
     snprintf(directory, sizeof directory, "%.200s/%.40s-%.8s", plan->work, scenario->name, play);
     bool good = false;
     if (mkdir(directory, 0700) == 0) {
-        const struct stage_options options = {.scenario = scenario->name,
-                                              .play = play,
-                                              .seed = plan->seed,
-                                              .ttl_ms = scenario->ttl_ms,
+        const struct stage_options options = {.play = {.scenario = scenario->name,
+                                                       .play = play,
+                                                       .seed = plan->seed,
+                                                       .ttl_ms = scenario->ttl_ms},
                                               .directory = directory,
                                               .programs = plan->programs ? plan->programs : programs,
                                               .events = out,

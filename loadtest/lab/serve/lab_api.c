@@ -68,68 +68,69 @@ static json_t *read_body(const struct lab_api_request *request, struct lab_api_a
     return NULL;
 }
 
+/* A request whose route was found. */
+struct api_call {
+    const struct lab_api *api;
+    const char *id; /* of the run */
+    json_t *json;   /* the body of a POST */
+    struct lab_api_answer *answer;
+};
+
 /* ---- runs ---- */
 
-static void get_lab(const struct lab_api *api, const char *id, json_t *json, struct lab_api_answer *answer) {
+static void get_lab(const struct api_call *call) {
     struct lab_run run;
-    (void)id;
-    (void)json;
-    json_t *newest = run_control_find(api->control, NULL, &run) ? write_run(&run) : json_null();
-    json_t *lab = json_pack("{s:s, s:s, s:s}", "version", SECKILL_VERSION, "session", api->session, "token",
-                            api->token);
+    json_t *newest = run_control_find(call->api->control, NULL, &run) ? write_run(&run) : json_null();
+    json_t *lab = json_pack("{s:s, s:s, s:s}", "version", SECKILL_VERSION, "session", call->api->session,
+                            "token", call->api->token);
     json_object_update_new(lab, run_orders_catalogue());
     json_object_set_new(lab, "run", newest);
-    answer_json(answer, 200, lab);
+    answer_json(call->answer, 200, lab);
 }
 
-static void begin_run(const struct lab_api *api, const char *id, json_t *json,
-                      struct lab_api_answer *answer) {
+static void begin_run(const struct api_call *call) {
     struct run_order order;
-    (void)id;
     struct lab_run run;
     char error[RUN_ORDER_ERROR_SIZE];
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (!run_order_read(json, now.tv_sec % 1000000, &order, error)) {
-        lab_api_fail(answer, 400, "no order that can be played", error);
+    if (!run_order_read(call->json, now.tv_sec % 1000000, &order, error)) {
+        lab_api_fail(call->answer, 400, "no order that can be played", error);
         return;
     }
-    enum run_status status = run_control_begin(api->control, &order, &run);
+    enum run_status status = run_control_begin(call->api->control, &order, &run);
     if (status == RUN_OK)
-        answer_json(answer, 201, write_run(&run));
+        answer_json(call->answer, 201, write_run(&run));
     else
-        answer_run_status(answer, status, NULL);
+        answer_run_status(call->answer, status, NULL);
 }
 
-static void get_run(const struct lab_api *api, const char *id, json_t *json, struct lab_api_answer *answer) {
+static void get_run(const struct api_call *call) {
     struct lab_run run;
-    (void)json;
-    if (run_control_find(api->control, id, &run))
-        answer_json(answer, 200, write_run(&run));
+    if (run_control_find(call->api->control, call->id, &run))
+        answer_json(call->answer, 200, write_run(&run));
     else
-        answer_run_status(answer, RUN_UNKNOWN, NULL);
+        answer_run_status(call->answer, RUN_UNKNOWN, NULL);
 }
 
-static void inject_fault(const struct lab_api *api, const char *id, json_t *json,
-                         struct lab_api_answer *answer) {
+static void inject_fault(const struct api_call *call) {
     struct run_injection what;
     struct lab_run run;
     char text[RUN_ORDER_ERROR_SIZE], why[RUN_WHY_SIZE] = "";
-    if (!run_order_read_injection(json, &what, text))
-        lab_api_fail(answer, 400, "no fault", text);
-    else if (run_control_find(api->control, id, &run) && run.order.kind != RUN_LOCK)
-        lab_api_fail(answer, 409, "not this run", "Only a lock run can be broken by hand.");
+    if (!run_order_read_injection(call->json, &what, text))
+        lab_api_fail(call->answer, 400, "no fault", text);
+    else if (run_control_find(call->api->control, call->id, &run) && run.order.kind != RUN_LOCK)
+        lab_api_fail(call->answer, 409, "not this run", "Only a lock run can be broken by hand.");
     else
-        answer_run_status(answer, run_control_inject(api->control, id, &what, why), why);
+        answer_run_status(call->answer, run_control_inject(call->api->control, call->id, &what, why), why);
 }
 
-static void stop_run(const struct lab_api *api, const char *id, json_t *json, struct lab_api_answer *answer) {
+static void stop_run(const struct api_call *call) {
     struct lab_run run;
-    (void)json;
-    if (run_control_find(api->control, id, &run) && run.order.kind == RUN_SCENARIO && !run.ended)
-        lab_api_fail(answer, 409, "not this run", "A scenario ends by itself within seconds.");
+    if (run_control_find(call->api->control, call->id, &run) && run.order.kind == RUN_SCENARIO && !run.ended)
+        lab_api_fail(call->answer, 409, "not this run", "A scenario ends by itself within seconds.");
     else
-        answer_run_status(answer, run_control_stop(api->control, id), NULL);
+        answer_run_status(call->answer, run_control_stop(call->api->control, call->id), NULL);
 }
 
 /* ---- the report ---- */
@@ -159,15 +160,12 @@ static void draw_report(const struct judged_play plays[], int count, struct lab_
     }
 }
 
-static void make_report(const struct lab_api *api, const char *id, json_t *json,
-                        struct lab_api_answer *answer) {
+static void make_report(const struct api_call *call) {
     struct judged_play plays[LESSON_PLAYS];
-    (void)api;
-    (void)id;
     char error[300] = "Send {\"recordings\": [...]} with one play or two of one scenario.";
     json_t *list = NULL;
     int count = 0;
-    bool good = json_unpack(json, "{s:o !}", "recordings", &list) == 0 && json_array_size(list) >= 1 &&
+    bool good = json_unpack(call->json, "{s:o !}", "recordings", &list) == 0 && json_array_size(list) >= 1 &&
                 json_array_size(list) <= LESSON_PLAYS;
     while (good && count < (int)json_array_size(list)) {
         good = read_recording(json_array_get(list, (size_t)count), &plays[count], error, sizeof error);
@@ -178,9 +176,9 @@ static void make_report(const struct lab_api *api, const char *id, json_t *json,
         good = false;
     }
     if (good)
-        draw_report(plays, count, answer);
+        draw_report(plays, count, call->answer);
     else
-        lab_api_fail(answer, 400, "no recording", error);
+        lab_api_fail(call->answer, 400, "no recording", error);
     while (count > 0)
         judged_play_free(&plays[--count]);
 }
@@ -188,11 +186,10 @@ static void make_report(const struct lab_api *api, const char *id, json_t *json,
 /* ---- routes ---- */
 
 static const struct route {
-    const char *path; /* up to the id of a run, if it has `end` */
-    const char *end;  /* what follows the id; NULL: the path has no id */
-    bool posts;       /* POST; otherwise GET and HEAD */
-    /* `json`: the body of a POST. NULL: the page server answers a GET itself. */
-    void (*handle)(const struct lab_api *api, const char *id, json_t *json, struct lab_api_answer *answer);
+    const char *path;                            /* up to the id of a run, if it has `end` */
+    const char *end;                             /* what follows the id; NULL: the path has no id */
+    bool posts;                                  /* POST; otherwise GET and HEAD */
+    void (*handle)(const struct api_call *call); /* NULL: the page server answers a GET itself */
 } routes[] = {
     {"/api/lab", NULL, false, get_lab},       {"/api/runs", NULL, true, begin_run},
     {"/api/report", NULL, true, make_report}, {RUNS, "", false, get_run},
@@ -242,7 +239,7 @@ void lab_api_handle(const struct lab_api *api, const struct lab_api_request *req
     } else {
         json_t *json = posts ? read_body(request, answer) : NULL;
         if (json || !posts)
-            route->handle(api, id, json, answer);
+            route->handle(&(struct api_call){api, id, json, answer});
         json_decref(json);
     }
 }

@@ -104,21 +104,16 @@ static void watch_side(struct side *side) {
         stage_record_stock(stage, side->way->id, stock.stock, stock.available, stock.sold);
 }
 
-static bool all_ended(const struct side *sides, int count) {
-    for (int i = 0; i < count; i++) {
-        if (!sides[i].ended)
-            return false;
-    }
-    return true;
-}
-
 static void watch_sides(struct run_control *control, struct stage *stage, struct side *sides, int count,
                         int64_t until_ms) {
-    bool stopped = false;
-    while (!all_ended(sides, count) && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
+    bool stopped = false, ended = false;
+    while (!ended && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
         stage_pause(stage, TICK_MS);
-        for (int i = 0; i < count; i++)
+        ended = true;
+        for (int i = 0; i < count; i++) {
             watch_side(&sides[i]);
+            ended = ended && sides[i].ended;
+        }
         if (!stopped && run_control_stopping(control)) {
             stopped = true;
             for (int i = 0; i < count; i++)
@@ -127,14 +122,7 @@ static void watch_sides(struct run_control *control, struct stage *stage, struct
     }
 }
 
-/* ---- after it ---- */
-
-static void end_side(struct side *side, uint64_t op) {
-    struct crowd_result result;
-    struct seckilld_audit audit;
-    if (crowd_finish(&side->crowd, &result))
-        crowd_record(&side->crowd, &result, op, &audit);
-}
+/* ---- the play ---- */
 
 static void live_sale_play(struct stage *stage, bool broken) {
     const struct live *live = stage_options(stage)->ctx;
@@ -148,8 +136,12 @@ static void live_sale_play(struct stage *stage, bool broken) {
     for (int i = 0; i < count; i++)
         begin_side(&sides[i], order);
     watch_sides(live->control, stage, sides, count, order->seconds * 1000 + COUNT_MS);
-    for (int i = 0; i < count; i++)
-        end_side(&sides[i], (uint64_t)i + 1);
+    for (int i = 0; i < count; i++) {
+        struct crowd_result result;
+        struct seckilld_audit audit;
+        if (crowd_finish(&sides[i].crowd, &result))
+            crowd_record(&sides[i].crowd, &result, (uint64_t)i + 1, &audit);
+    }
 }
 
 const struct scenario live_sale = {.name = "live-sale", .ttl_ms = 1000, .play = live_sale_play};

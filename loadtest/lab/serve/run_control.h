@@ -92,11 +92,11 @@ struct lab_run {
 };
 
 enum run_fault {
-    RUN_FAULT_PAUSE,
+    RUN_FAULT_PAUSE, /* of a client */
     RUN_FAULT_RESUME,
     RUN_FAULT_KILL,
     RUN_FAULT_REVIVE,
-    RUN_FAULT_CUT,
+    RUN_FAULT_CUT, /* of a server */
     RUN_FAULT_HEAL,
     RUN_FAULT_KILL_MASTER,
     RUN_FAULT_JUMP,

@@ -80,14 +80,7 @@ static uint64_t client_next_random(void *ctx) {
 }
 
 static bool client_next_command(struct wire_command *command) {
-    size_t got = 0;
-    while (got < sizeof *command) {
-        ssize_t length = read(WIRE_COMMANDS_FD, (char *)command + got, sizeof *command - got);
-        if (length <= 0)
-            return false;
-        got += (size_t)length;
-    }
-    return true;
+    return read(WIRE_COMMANDS_FD, command, sizeof *command) == sizeof *command;
 }
 
 /* Only the main thread's calls come to a point at which a gate is set. */

@@ -9,12 +9,11 @@
 struct stage;
 
 struct stage_options {
-    const char *scenario, *play;
-    int64_t seed, ttl_ms;
-    const char *directory; /* of the play; it exists and is empty */
-    const char *programs;  /* where seckill-lab, seckilld and the clock library are */
-    FILE *events;          /* where the events go */
-    void *ctx;             /* of a live play; NULL for all scenarios */
+    struct event_play play; /* the stage sets `servers` */
+    const char *directory;  /* of the play; it exists and is empty */
+    const char *programs;   /* where seckill-lab, seckilld and the clock library are */
+    FILE *events;           /* where the events go */
+    void *ctx;              /* of a live play; NULL for all scenarios */
 };
 
 /* NULL when out of memory. */

@@ -292,23 +292,15 @@ int server_etcd_leader(struct server *const servers[], int count) {
     return leader;
 }
 
-static bool etcd_revoke_newest(struct etcd *etcd, const char *prefix) {
+void server_revoke_newest_lease(const struct server *server, const char *prefix) {
     const struct etcd_range range = {.key = etcd_text(prefix),
                                      .prefix = true,
                                      .limit = 1,
                                      .order = ETCD_DESCENDING,
                                      .sort_by = ETCD_CREATE_REVISION};
-    struct etcd_reply *reply;
-    if (etcd_range(etcd, &range, NULL, &reply) != ETCD_OK)
-        return false;
-    bool revoked = reply->kv_count > 0 && etcd_lease_revoke(etcd, reply->kvs[0].lease, NULL) == ETCD_OK;
-    etcd_reply_free(reply);
-    return revoked;
-}
-
-void server_revoke_newest_lease(const struct server *server, const char *prefix) {
     char endpoint[32], error[ETCD_ERROR_SIZE];
     struct etcd *etcd;
+    struct etcd_reply *reply = NULL;
     if (stage_failed(server->stage))
         return;
     snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", server->port);
@@ -317,8 +309,10 @@ void server_revoke_newest_lease(const struct server *server, const char *prefix)
         stage_fail(server->stage, "%s: %s", server->name, error);
         return;
     }
-    if (!etcd_revoke_newest(etcd, prefix))
+    if (etcd_range(etcd, &range, NULL, &reply) != ETCD_OK || reply->kv_count == 0 ||
+        etcd_lease_revoke(etcd, reply->kvs[0].lease, NULL) != ETCD_OK)
         stage_fail(server->stage, "%s: no lease below %s could be ended", server->name, prefix);
+    etcd_reply_free(reply);
     etcd_close(etcd);
 }
 
