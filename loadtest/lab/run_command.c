@@ -100,24 +100,20 @@ static json_t *verdict_json(const struct judged_play *play) {
                      v->sentence);
 }
 
-static void print_row(const struct run *run, const char *name, const struct judged_play plays[LESSON_PLAYS],
-                      bool taught) {
-    const struct event *broken = &plays[0].verdict, *fixed = &plays[1].verdict;
-    fprintf(run->table, "%-20s %-15s %-13s %6lld ms %8lld   %s\n", name, broken->outcome, fixed->outcome,
-            (long long)broken->overlap_ms, (long long)broken->oversold, taught ? "yes" : "NO");
-    if (!taught)
-        fprintf(run->table, "    broken: %s\n    fixed: %s\n", broken->sentence, fixed->sentence);
-}
-
 /* Counts and prints the outcome of a scenario. */
 static void tell_outcome(struct run *run, const struct scenario *scenario,
                          const struct judged_play plays[LESSON_PLAYS]) {
+    const struct event *broken = &plays[0].verdict, *fixed = &plays[1].verdict;
     bool taught = lesson_is_taught(plays);
     run->count++;
     run->taught += taught;
     for (int i = 0; i < LESSON_PLAYS; i++)
         run->set_up = run->set_up && strcmp(plays[i].verdict.outcome, "setup-failed") != 0;
-    print_row(run, scenario->name, plays, taught);
+    fprintf(run->table, "%-20s %-15s %-13s %6lld ms %8lld   %s\n", scenario->name, broken->outcome,
+            fixed->outcome, (long long)broken->overlap_ms, (long long)broken->oversold,
+            taught ? "yes" : "NO");
+    if (!taught)
+        fprintf(run->table, "    broken: %s\n    fixed: %s\n", broken->sentence, fixed->sentence);
     for (int i = 0; i < LESSON_PLAYS && scenario->shows_steps; i++) {
         fprintf(run->table, "    %s: ", plays[i].log.play.play);
         if (!steps_print(run->table, &plays[i].log))

@@ -1,6 +1,5 @@
 #include "loadtest/lab/events/event.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -85,8 +85,8 @@ const struct scenario scenario_no_lock = {
 static const char *const safe_strategies[] = {"decr", "optimistic", "lua", "batch", NULL};
 
 /* Notes the speed too, unless the strategy oversold. */
-static void note_speed(struct stage *stage, const char *item, const struct crowd_result *result,
-                       const struct seckilld_audit *audit) {
+static void note_speed(struct stage *stage, const char *item, const struct crowd_result *result) {
+    const struct seckilld_audit *audit = &result->audit;
     char text[120];
     int length = snprintf(text, sizeof text, "%s sold %lld of %lld", item, (long long)audit->sold,
                           (long long)audit->stock);
@@ -104,12 +104,11 @@ static void strategies_sell(struct stage *stage, const struct server *service, c
     char terms[80];
     struct crowd crowd;
     struct crowd_result result;
-    struct seckilld_audit audit;
     snprintf(terms, sizeof terms, "{\"stock\":100,\"strategy\":\"%s\"}", strategy);
     server_put_item(service, strategy, terms);
     crowd_start(&crowd, service, &options);
-    if (crowd_finish(&crowd, &result) && crowd_record(&crowd, &result, op, &audit))
-        note_speed(stage, strategy, &result, &audit);
+    if (crowd_finish(&crowd, op, &result))
+        note_speed(stage, strategy, &result);
 }
 
 static void strategies_play(struct stage *stage, bool broken) {

@@ -20,16 +20,12 @@ enum {
 enum client_state { RUNS, PAUSED, DEAD };
 
 struct lock_play {
-    struct stage *stage;
+    const struct live_lock *lock;
     struct cast cast;
     struct client *clients[CLIENTS];
     enum client_state states[CLIENTS];
     int revivals;
-    struct {
-        struct server *server;
-        struct proxy *link; /* between the server and the clients */
-    } servers[LIVE_SERVERS];
-    int server_count;
+    struct proxy *links[LIVE_SERVERS]; /* between the servers, which the cast has, and the clients */
     /* Only below Sentinel. `sentinel` is NULL without it, and once the master was killed. */
     struct server *sentinel, *replica;
     struct proxy *to_replica;
@@ -46,23 +42,22 @@ static struct server *start_etcd(struct stage *stage, const char *name) {
 }
 
 /* Starts the servers of the lock, with a link between each and the clients. */
-static void start_lock(struct lock_play *p, const struct live_lock *lock) {
-    int ports[LIVE_SERVERS];
-    for (; lock->servers[p->server_count]; p->server_count++) {
-        struct server *server =
-            cast_add_keeper(&p->cast, lock->start(p->stage, lock->servers[p->server_count]));
-        p->servers[p->server_count].server = server;
-        p->servers[p->server_count].link = stage_start_link(p->stage, server->port);
-        ports[p->server_count] = proxy_port(p->servers[p->server_count].link);
+static void start_lock(struct lock_play *p) {
+    const struct live_lock *lock = p->lock;
+    struct stage *stage = p->cast.stage;
+    int ports[LIVE_SERVERS], count = 0;
+    for (; lock->servers[count]; count++) {
+        struct server *server = cast_add_keeper(&p->cast, lock->start(stage, lock->servers[count]));
+        p->links[count] = stage_start_link(stage, server->port);
+        ports[count] = proxy_port(p->links[count]);
     }
-    cast_set_lock(&p->cast, lock->scheme, ports, p->server_count, lock->options ? lock->options : "");
+    cast_set_lock(&p->cast, lock->scheme, ports, count, lock->options ? lock->options : "");
     if (!lock->master)
         return;
-    int port = p->servers[0].server->port;
-    p->to_replica = stage_start_link(p->stage, port);
-    p->replica =
-        cast_add_keeper(&p->cast, stage_start_replica(p->stage, "redis-2", proxy_port(p->to_replica)));
-    p->sentinel = stage_start_sentinel(p->stage, "sentinel", port);
+    int master_port = p->cast.keepers[0]->port;
+    p->to_replica = stage_start_link(stage, master_port);
+    p->replica = cast_add_keeper(&p->cast, stage_start_replica(stage, "redis-2", proxy_port(p->to_replica)));
+    p->sentinel = stage_start_sentinel(stage, "sentinel", master_port);
 }
 
 const struct live_lock live_locks[] = {
@@ -101,96 +96,92 @@ static void begin_shop(struct client *client) {
 }
 
 static const char *revive_client(struct lock_play *p, int i) {
-    if (p->states[i] != DEAD)
-        return "it is alive";
     if (p->revivals++ >= REVIVALS)
         return "it was started too often: begin a new run";
     p->clients[i] = cast_client(&p->cast, live_clients[i]);
-    stage_fault_over(p->stage, live_clients[i], "killed");
+    stage_fault_over(p->cast.stage, live_clients[i], "killed");
     begin_shop(p->clients[i]);
-    p->states[i] = RUNS;
     return NULL;
 }
 
 static const char *inject_into_client(struct lock_play *p, int i, enum run_fault fault) {
-    enum client_state state = p->states[i];
-    switch (fault) {
-    case RUN_FAULT_PAUSE:
-        if (state != RUNS)
-            return state == DEAD ? "it is dead" : "it is paused already";
+    static const struct {
+        const char *refused[DEAD + 1]; /* why not, in this state; NULL: it can be injected */
+        enum client_state then;
+    } faults[] = {
+        [RUN_FAULT_PAUSE] = {{NULL, "it is paused already", "it is dead"}, PAUSED},
+        [RUN_FAULT_RESUME] = {{"it is not paused", NULL, "it is not paused"}, RUNS},
+        [RUN_FAULT_KILL] = {{NULL, NULL, "it is dead already"}, DEAD},
+        [RUN_FAULT_REVIVE] = {{"it is alive", "it is alive", NULL}, RUNS},
+    };
+    if (fault > RUN_FAULT_REVIVE)
+        return "this is for a server, not for a client";
+    const char *why = faults[fault].refused[p->states[i]];
+    if (!why && fault == RUN_FAULT_REVIVE)
+        why = revive_client(p, i);
+    if (why)
+        return why;
+    if (fault == RUN_FAULT_PAUSE)
         client_pause(p->clients[i], "paused by hand");
-        p->states[i] = PAUSED;
-        return NULL;
-    case RUN_FAULT_RESUME:
-        if (state != PAUSED)
-            return "it is not paused";
+    else if (fault == RUN_FAULT_RESUME)
         client_resume(p->clients[i]);
-        p->states[i] = RUNS;
-        return NULL;
-    case RUN_FAULT_KILL:
-        if (state == DEAD)
-            return "it is dead already";
+    else if (fault == RUN_FAULT_KILL)
         client_kill(p->clients[i]);
-        p->states[i] = DEAD;
-        return NULL;
-    case RUN_FAULT_REVIVE: return revive_client(p, i);
-    default: return "this is for a server, not for a client";
-    }
+    p->states[i] = faults[fault].then;
+    return NULL;
 }
 
 /* The replica does not know what the master granted last. Clients reach the new master at the address of the
  * old one, since their link moves. */
 static const char *kill_master(struct lock_play *p) {
-    struct server *master = p->servers[0].server;
+    struct server *master = p->cast.keepers[0];
     if (!p->sentinel)
         return "there is no other server that could become master";
     proxy_silence(p->to_replica);
-    stage_pause(p->stage, UNREPLICATED_MS);
-    stage_fault(p->stage, master->name, "killed before it has replicated the lock");
+    stage_pause(p->cast.stage, UNREPLICATED_MS);
+    stage_fault(p->cast.stage, master->name, "killed before it has replicated the lock");
     server_kill(master);
     server_await_promotion(p->sentinel, master->port, p->replica);
-    proxy_point(p->servers[0].link, p->replica->port);
-    proxy_heal(p->servers[0].link);
+    proxy_point(p->links[0], p->replica->port);
+    proxy_heal(p->links[0]);
     p->sentinel = NULL;
     return NULL;
 }
 
-static const char *inject_into_server(struct lock_play *p, int i, const struct live_lock *lock,
-                                      enum run_fault fault) {
-    struct proxy *link = p->servers[i].link;
-    struct server *server = p->servers[i].server;
+static const char *inject_into_server(struct lock_play *p, int i, enum run_fault fault) {
+    struct proxy *link = p->links[i];
+    struct server *server = p->cast.keepers[i];
     switch (fault) {
     case RUN_FAULT_CUT:
         if (proxy_is_silent(link))
             return "it is cut off already";
         proxy_silence(link);
-        stage_fault(p->stage, server->name, "cut off");
+        stage_fault(p->cast.stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_HEAL:
         if (!proxy_is_silent(link))
             return "it is not cut off";
         proxy_heal(link);
-        stage_fault_over(p->stage, server->name, "cut off");
+        stage_fault_over(p->cast.stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_JUMP:
-        if (!lock->clock)
+        if (!p->lock->clock)
             return "its clock cannot be moved";
         server_move_clock(server, JUMP_MS);
         return NULL;
-    case RUN_FAULT_KILL_MASTER: return lock->master ? kill_master(p) : "this lock has no master to kill";
+    case RUN_FAULT_KILL_MASTER: return p->lock->master ? kill_master(p) : "this lock has no master to kill";
     default: return "this is for a client, not for a server";
     }
 }
 
-static const char *inject(struct lock_play *p, const struct live_lock *lock,
-                          const struct run_injection *what) {
+static const char *inject(struct lock_play *p, const struct run_injection *what) {
     for (int i = 0; i < CLIENTS; i++) {
         if (strcmp(what->target, live_clients[i]) == 0)
             return inject_into_client(p, i, what->fault);
     }
-    for (int i = 0; i < p->server_count; i++) {
-        if (strcmp(what->target, p->servers[i].server->name) == 0)
-            return inject_into_server(p, i, lock, what->fault);
+    for (int i = 0; p->lock->servers[i]; i++) {
+        if (strcmp(what->target, p->lock->servers[i]) == 0)
+            return inject_into_server(p, i, what->fault);
     }
     return "there is no such client or server";
 }
@@ -199,12 +190,11 @@ static const char *inject(struct lock_play *p, const struct live_lock *lock,
 
 static void live_lock_play(struct stage *stage, bool broken) {
     const struct live *live = stage_options(stage)->ctx;
-    const struct live_lock *lock = live->order->lock;
-    struct lock_play p = {.stage = stage};
+    struct lock_play p = {.lock = live->order->lock};
     struct run_injection what;
     (void)broken;
     cast_open(&p.cast, stage, "shop", live->order->fencing);
-    start_lock(&p, lock);
+    start_lock(&p);
     for (int i = 0; i < CLIENTS; i++)
         p.clients[i] = cast_client(&p.cast, live_clients[i]);
     cast_begin(&p.cast, UNITS);
@@ -214,7 +204,7 @@ static void live_lock_play(struct stage *stage, bool broken) {
     }
     while (!stage_failed(stage) && !run_control_stopping(live->control) && stage_now_ms(stage) < PLAY_MS) {
         if (run_control_next_injection(live->control, POLL_MS, &what))
-            run_control_answer(live->control, inject(&p, lock, &what));
+            run_control_answer(live->control, inject(&p, &what));
     }
     observer_read_stock(p.cast.shop, CAST_ITEM);
 }

@@ -133,15 +133,6 @@ static void *client_watch_renewals(void *arg) {
 
 /* ---- commands of the lock ---- */
 
-static enum event_kind client_acquire_answer(enum lock_status status) {
-    switch (status) {
-    case LOCK_OK: return EVENT_ACQUIRE_OK;
-    case LOCK_BUSY: return EVENT_ACQUIRE_BUSY;
-    case LOCK_UNKNOWN: return EVENT_ACQUIRE_UNKNOWN;
-    default: return EVENT_ACQUIRE_TIMEOUT; /* nothing of it is left in the store */
-    }
-}
-
 static uint64_t client_requests(const struct client *c) {
     struct lock_metrics metrics;
     lock_read_metrics(c->lock, &metrics);
@@ -162,8 +153,13 @@ static bool client_do_acquire(struct client *c, const struct wire_command *comma
         command->timeout_ms > 0 ? lock_acquire(c->lock, command->name,
                                                client_now_ns(c) + command->timeout_ms * 1000000, NULL, &grant)
                                 : lock_try(c->lock, command->name, &grant);
-    struct event answer = {
-        .kind = client_acquire_answer(status), .op = op, .requests = (int64_t)(client_requests(c) - before)};
+    struct event answer = {.kind = status == LOCK_OK     ? EVENT_ACQUIRE_OK
+                                   : status == LOCK_BUSY ? EVENT_ACQUIRE_BUSY
+                                   : status == LOCK_UNKNOWN
+                                       ? EVENT_ACQUIRE_UNKNOWN
+                                       : EVENT_ACQUIRE_TIMEOUT, /* nothing is left of it */
+                           .op = op,
+                           .requests = (int64_t)(client_requests(c) - before)};
     pthread_mutex_lock(&c->mutex);
     if (status == LOCK_OK) {
         c->grant = grant;

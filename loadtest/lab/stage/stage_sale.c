@@ -134,17 +134,12 @@ bool crowd_has_ended(struct crowd *crowd) {
 }
 
 /* Its exit status is not read: it says whether the sale oversold, and the audit says that, too. */
-bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
-    struct stage *stage = crowd->service->stage;
+static bool crowd_read_result(struct crowd *crowd, struct crowd_result *result) {
     int status;
-    if (stage_failed(stage))
-        return false;
     bool ended = proc_wait(&crowd->proc, PATIENCE_MS, &status);
     json_t *json = ended ? json_load_file(crowd->json, 0, NULL) : NULL;
     bool good = json_unpack(json, "{s:I, s:F, s:{s:F}}", "accepted", &result->accepted, "accepted_per_second",
                             &result->per_second, "latency_ms", "p99", &result->p99_ms) == 0;
-    if (!good)
-        stage_fail(stage, "the sale of %s has no result: see load.log", crowd->item);
     json_decref(json);
     if (crowd->lines)
         fclose(crowd->lines);
@@ -152,14 +147,15 @@ bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
     return good;
 }
 
-bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
-                  struct seckilld_audit *audit) {
+bool crowd_finish(struct crowd *crowd, uint64_t op, struct crowd_result *result) {
     struct stage *stage = crowd->service->stage;
-    struct event event = {.kind = EVENT_WRITE_SENT,
-                          .who = "seckill-load",
-                          .op = op,
-                          .item = crowd->item,
-                          .quantity = result->accepted};
+    struct seckilld_audit *audit = &result->audit;
+    if (stage_failed(stage))
+        return false;
+    if (!crowd_read_result(crowd, result)) {
+        stage_fail(stage, "the sale of %s has no result: see load.log", crowd->item);
+        return false;
+    }
     bool audited = false;
     for (int64_t deadline_ns = stage_in_ms(PATIENCE_MS); !audited && stage_patience(stage, deadline_ns);)
         audited = server_read_audit(crowd->service, crowd->item, audit);
@@ -167,6 +163,11 @@ bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, 
         stage_fail(stage, "%s does not audit %s", crowd->service->name, crowd->item);
         return false;
     }
+    struct event event = {.kind = EVENT_WRITE_SENT,
+                          .who = "seckill-load",
+                          .op = op,
+                          .item = crowd->item,
+                          .quantity = result->accepted};
     stage_record(stage, &event);
     event.kind = EVENT_WRITE_ACCEPTED;
     stage_record(stage, &event);

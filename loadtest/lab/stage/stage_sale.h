@@ -47,6 +47,7 @@ struct crowd_progress {
 struct crowd_result {
     long long accepted;
     double per_second, p99_ms;
+    struct seckilld_audit audit; /* of the item, after the crowd */
 };
 
 struct crowd {
@@ -65,11 +66,9 @@ bool crowd_read_progress(struct crowd *crowd, struct crowd_progress *progress);
 void crowd_stop(const struct crowd *crowd);
 /* False while it buys or counts. */
 bool crowd_has_ended(struct crowd *crowd);
-/* Blocks until its end, and reads its result. False: there is none, and the stage has failed. */
-bool crowd_finish(struct crowd *crowd, struct crowd_result *result);
-/* Records what the crowd was told, under the new number `op`, and the stock as the service counts it from the
- * orders. False: there is no audit, and the stage has failed. */
-bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
-                  struct seckilld_audit *audit);
+/* Blocks until its end, and reads its result. Records what it was told, under the new number `op`, and the
+ * stock as the service counts it from the orders. False: there is no result or no audit, and the stage has
+ * failed. */
+bool crowd_finish(struct crowd *crowd, uint64_t op, struct crowd_result *result);
 
 #endif
