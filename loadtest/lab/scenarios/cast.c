@@ -12,12 +12,12 @@ void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fe
 
 void cast_open_redis(struct cast *cast, struct stage *stage, bool fencing, const char *variant) {
     cast_open(cast, stage, "redis", fencing);
-    cast_add_keeper(cast, cast->shop);
+    cast_add_lock_server(cast, cast->shop);
     cast_set_redis_lock(cast, variant);
 }
 
-struct server *cast_add_keeper(struct cast *cast, struct server *server) {
-    return cast->keepers[cast->keeper_count++] = server;
+struct server *cast_add_lock_server(struct cast *cast, struct server *server) {
+    return cast->lock_servers[cast->lock_server_count++] = server;
 }
 
 struct server *cast_start_redis(struct stage *stage, const char *name) {
@@ -29,7 +29,7 @@ void cast_start_nodes(struct cast *cast, struct server *(*start)(struct stage *s
     for (int i = 0; i < CAST_NODES; i++) {
         char name[SERVER_NAME_SIZE];
         snprintf(name, sizeof name, "node-%d", i + 1);
-        ports[i] = cast_add_keeper(cast, start(cast->stage, name))->port;
+        ports[i] = cast_add_lock_server(cast, start(cast->stage, name))->port;
     }
 }
 
@@ -48,10 +48,10 @@ void cast_set_redis_lock(struct cast *cast, const char *variant) {
 
 void cast_start_etcd(struct cast *cast, int count, const char *option) {
     int ports[ETCD_MEMBERS_MAX];
-    stage_start_etcd(cast->stage, "etcd", count, cast->keepers);
-    cast->keeper_count = count;
+    stage_start_etcd(cast->stage, "etcd", count, cast->lock_servers);
+    cast->lock_server_count = count;
     for (int i = 0; i < count; i++)
-        ports[i] = cast->keepers[i]->port;
+        ports[i] = cast->lock_servers[i]->port;
     cast_set_lock(cast, "etcd", ports, count, option);
 }
 
@@ -72,7 +72,7 @@ void cast_crowd(struct cast *cast, const char *name, int count, struct client *c
 void cast_begin(struct cast *cast, int64_t units) {
     stage_begin(cast->stage);
     observer_fill_stock(cast->shop, CAST_ITEM, units);
-    observer_watch(cast->clients, cast->keepers, cast->keeper_count, cast->etcd_prefix, CAST_ITEM);
+    observer_watch(cast->clients, cast->lock_servers, cast->lock_server_count, cast->etcd_prefix, CAST_ITEM);
 }
 
 void cast_try(struct client *client, int64_t wait_ms, int64_t watch_ms) {

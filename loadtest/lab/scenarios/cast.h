@@ -6,7 +6,7 @@
 #include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/lab_client.h"
 
-enum { CAST_URL_SIZE = 200, CAST_KEEPERS = 4, CAST_NODES = 3 };
+enum { CAST_URL_SIZE = 200, CAST_LOCK_SERVERS = 4, CAST_NODES = 3 };
 
 struct cast {
     struct stage *stage;
@@ -16,8 +16,8 @@ struct cast {
     int64_t ttl_ms;          /* of locks that are set from now on */
     char url[CAST_URL_SIZE]; /* the lock of clients that start from now on */
     /* The servers that keep the lock, all of one kind. cast_begin() observes them. */
-    struct server *keepers[CAST_KEEPERS];
-    int keeper_count;
+    struct server *lock_servers[CAST_LOCK_SERVERS];
+    int lock_server_count;
     const char *etcd_prefix; /* below which an etcd keeps it; "lock/" unless the scenario sets another */
 };
 
@@ -30,7 +30,7 @@ void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fe
 void cast_open_redis(struct cast *cast, struct stage *stage, bool fencing, const char *variant);
 
 /* Adds a server that keeps the lock. Returns it. */
-struct server *cast_add_keeper(struct cast *cast, struct server *server);
+struct server *cast_add_lock_server(struct cast *cast, struct server *server);
 /* Starts the independent nodes of a Redlock, "node-1" to "node-3", each by `start`. They keep the lock. */
 void cast_start_nodes(struct cast *cast, struct server *(*start)(struct stage *stage, const char *name),
                       int ports[CAST_NODES]);
@@ -52,8 +52,7 @@ void cast_crowd(struct cast *cast, const char *name, int count, struct client *c
 /* Begins the play with `units` of the item on the shelf, and observes who holds the item's lock. */
 void cast_begin(struct cast *cast, int64_t units);
 
-/* Lets the client wait for the lock for up to `wait_ms`, and watches it for `watch_ms`, or until it is done.
- */
+/* Lets the client try for up to `wait_ms` to get the lock. Blocks until it has, or for `watch_ms`. */
 void cast_try(struct client *client, int64_t wait_ms, int64_t watch_ms);
 
 /* Waits until the client has done its command. If the client then holds the lock, it reads the stock, sells

@@ -27,7 +27,7 @@ static void dead_lease_play(struct stage *stage, bool broken) {
     client_begin_acquire(b, CAST_ITEM, DEAD_WAIT_MS);
     stage_pause(stage, DEAD_QUEUE_MS);
     stage_fault(stage, "client-b", "its lease ends while it waits");
-    server_revoke_newest_lease(cast.keepers[0], cast.etcd_prefix);
+    server_revoke_newest_lease(cast.lock_servers[0], cast.etcd_prefix);
     client_release(a); /* at once, before B notices */
     client_done_within(b, DEAD_TRY_MS);
     cast_try(c, DEAD_WAIT_MS, DEAD_TRY_MS);

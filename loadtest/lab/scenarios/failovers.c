@@ -13,9 +13,10 @@ enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3, LAG_MS = 3000 };
 /* The lock of client B is at the replica, which Sentinel names as the master after the failover. */
 static void sentinel_failover_play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *master = cast_add_keeper(cast, stage_start_redis(stage, "redis-1", NULL));
+    struct server *master = cast_add_lock_server(cast, stage_start_redis(stage, "redis-1", NULL));
     struct proxy *link = stage_start_link(stage, master->port);
-    struct server *replica = cast_add_keeper(cast, stage_start_replica(stage, "redis-2", proxy_port(link)));
+    struct server *replica =
+        cast_add_lock_server(cast, stage_start_replica(stage, "redis-2", proxy_port(link)));
     struct server *sentinel = stage_start_sentinel(stage, "sentinel", master->port);
     cast_set_lock(cast, "redis", &master->port, 1, "");
     struct client *a = cast_client(cast, "client-a");
@@ -45,7 +46,7 @@ static void sentinel_failover_play_etcd(struct cast *cast) {
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    struct server *leader = cast->keepers[server_etcd_leader(cast->keepers, MEMBERS)];
+    struct server *leader = cast->lock_servers[server_etcd_leader(cast->lock_servers, MEMBERS)];
     stage_fault(stage, leader->name, "the leader is killed");
     server_kill(leader);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
@@ -165,8 +166,8 @@ static struct client *pair_start_client(const struct cast *cast, const char *nam
 
 static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
-    cast_add_keeper(cast, pair->old);
-    cast_add_keeper(cast, pair->new);
+    cast_add_lock_server(cast, pair->old);
+    cast_add_lock_server(cast, pair->new);
     cast_set_lock(cast, "redis", &pair->old->port, 1, "");
     struct client *a = pair_start_client(cast, "client-a", pair->old);
     cast_set_lock(cast, "redis", &pair->new->port, 1, "");

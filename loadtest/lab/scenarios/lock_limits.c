@@ -195,7 +195,7 @@ static void twice_is_harmless_play(struct stage *stage, bool broken) {
     stage_begin(stage);
     observer_fill_stock(cast.shop, ORDER, 1);
     observer_fill_stock(cast.shop, "cache", 0);
-    observer_watch(cast.clients, cast.keepers, cast.keeper_count, "", ORDER);
+    observer_watch(cast.clients, cast.lock_servers, cast.lock_server_count, "", ORDER);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, ORDER, wait_ms);
     client_read_stock(a, ORDER);

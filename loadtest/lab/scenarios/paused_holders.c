@@ -168,8 +168,8 @@ const struct scenario scenario_etcd_paused = {
 static void zookeeper_paused_play(struct stage *stage, bool broken) {
     struct cast cast;
     cast_open(&cast, stage, "shop", !broken);
-    cast_add_keeper(&cast, stage_start_zookeeper(stage, "zookeeper"));
-    cast_set_lock(&cast, "zookeeper", &cast.keepers[0]->port, 1, "");
+    cast_add_lock_server(&cast, stage_start_zookeeper(stage, "zookeeper"));
+    cast_set_lock(&cast, "zookeeper", &cast.lock_servers[0]->port, 1, "");
     play_pause(&cast);
 }
 

@@ -22,7 +22,7 @@ static void votes_play(struct cast *cast, struct server *(*start)(struct stage *
     stage_fault(stage, "client-a", "cannot reach node-3");
     proxy_silence(to_third);
     client_acquire(a, CAST_ITEM, WAIT_MS);
-    lose(cast->keepers[1]);
+    lose(cast->lock_servers[1]);
     cast_try(b, WAIT_MS, TRY_MS);
     cast_sell_beside(a, b);
     observer_read_stock(cast->shop, CAST_ITEM);

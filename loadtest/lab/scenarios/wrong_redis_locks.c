@@ -224,7 +224,7 @@ static void maotai_crowd(struct cast *cast, const char *variant) {
     cast_set_redis_lock(cast, variant);
     cast_crowd(cast, "buyer", MAOTAI_CROWD, buyers);
     observer_fill_stock(cast->shop, "maotai", MAOTAI_UNITS);
-    observer_watch(cast->clients, cast->keepers, cast->keeper_count, "", "maotai");
+    observer_watch(cast->clients, cast->lock_servers, cast->lock_server_count, "", "maotai");
     for (int i = 0; i < MAOTAI_CROWD; i++)
         client_begin_shop(buyers[i], "maotai", STOCK_COMPUTED, MAOTAI_UNITS, MAOTAI_CROWD_TTL_MS);
     for (int i = 0; i < MAOTAI_CROWD; i++)

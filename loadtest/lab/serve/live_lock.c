@@ -47,16 +47,17 @@ static void start_lock(struct lock_play *p) {
     struct stage *stage = p->cast.stage;
     int ports[LIVE_SERVERS], count = 0;
     for (; lock->servers[count]; count++) {
-        struct server *server = cast_add_keeper(&p->cast, lock->start(stage, lock->servers[count]));
+        struct server *server = cast_add_lock_server(&p->cast, lock->start(stage, lock->servers[count]));
         p->links[count] = stage_start_link(stage, server->port);
         ports[count] = proxy_port(p->links[count]);
     }
     cast_set_lock(&p->cast, lock->scheme, ports, count, lock->options ? lock->options : "");
     if (!lock->master)
         return;
-    int master_port = p->cast.keepers[0]->port;
+    int master_port = p->cast.lock_servers[0]->port;
     p->to_replica = stage_start_link(stage, master_port);
-    p->replica = cast_add_keeper(&p->cast, stage_start_replica(stage, "redis-2", proxy_port(p->to_replica)));
+    p->replica =
+        cast_add_lock_server(&p->cast, stage_start_replica(stage, "redis-2", proxy_port(p->to_replica)));
     p->sentinel = stage_start_sentinel(stage, "sentinel", master_port);
 }
 
@@ -134,7 +135,7 @@ static const char *inject_into_client(struct lock_play *p, int i, enum run_fault
 /* The replica does not know what the master granted last. Clients reach the new master at the address of the
  * old one, since their link moves. */
 static const char *kill_master(struct lock_play *p) {
-    struct server *master = p->cast.keepers[0];
+    struct server *master = p->cast.lock_servers[0];
     if (!p->sentinel)
         return "there is no other server that could become master";
     proxy_silence(p->to_replica);
@@ -150,7 +151,7 @@ static const char *kill_master(struct lock_play *p) {
 
 static const char *inject_into_server(struct lock_play *p, int i, enum run_fault fault) {
     struct proxy *link = p->links[i];
-    struct server *server = p->cast.keepers[i];
+    struct server *server = p->cast.lock_servers[i];
     switch (fault) {
     case RUN_FAULT_CUT:
         if (proxy_is_silent(link))

@@ -46,13 +46,13 @@ static void open_side(struct side *side, struct stage *stage, const struct live_
     char name[SERVER_NAME_SIZE], url[URL_SIZE] = "local:";
     *side = (struct side){.way = way};
     snprintf(name, sizeof name, "redis-%s", way->id);
-    struct server *redis = stage_start_redis(stage, name, NULL), *keeper = redis;
+    struct server *redis = stage_start_redis(stage, name, NULL), *lock_server = redis;
     if (way->lock && strcmp(way->lock, "etcd") == 0)
-        stage_start_etcd(stage, "etcd", 1, &keeper);
+        stage_start_etcd(stage, "etcd", 1, &lock_server);
     else if (way->lock && strcmp(way->lock, "zookeeper") == 0)
-        keeper = stage_start_zookeeper(stage, "zookeeper");
+        lock_server = stage_start_zookeeper(stage, "zookeeper");
     if (way->lock)
-        snprintf(url, sizeof url, "%s://127.0.0.1:%d", way->lock, keeper->port);
+        snprintf(url, sizeof url, "%s://127.0.0.1:%d", way->lock, lock_server->port);
     snprintf(name, sizeof name, "seckilld-%s", way->id);
     side->service = stage_start_seckilld(stage, name, redis->port,
                                          (const char *const[]){"--teaching", "--lock", url, NULL});
