@@ -77,5 +77,7 @@ struct guard_refusal guard_check(const struct guard *guard, const struct guard_r
         strcmp(request->fetch_site, "none") != 0 && !(reads && strcmp(request->path, "/") == 0))
         return (struct guard_refusal){403, "another site's page",
                                       "Only the lab's own page may ask for this."};
-    return reads ? (struct guard_refusal){.status = 0} : check_change(guard, request);
+    if (reads)
+        return (struct guard_refusal){.status = 0};
+    return check_change(guard, request);
 }

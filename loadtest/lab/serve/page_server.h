@@ -79,10 +79,10 @@ struct event_stream;
  * number 0, an event has its `n`. Returns NULL when out of memory, or if there are too many streams. */
 struct event_stream *event_stream_open(struct run_control *control, const struct lab_run *run, int64_t after);
 
-/* Blocks until there is something to send, and writes at most `size` bytes of it to `out`. When nothing
+/* Blocks until there is something to send, and writes at most `size` bytes of it to `text`. When nothing
  * happens, it sends a comment every few seconds, so that a closed connection is noticed. Returns 0 at the end
  * of the stream. */
-size_t event_stream_read(struct event_stream *stream, char *out, size_t size);
+size_t event_stream_read(struct event_stream *stream, char *text, size_t size);
 
 void event_stream_close(struct event_stream *stream);
 
