@@ -161,9 +161,9 @@ static int session_prepare(struct session *s) {
     if (o->json && !s->json)
         return load_fail(EXIT_USAGE, o->json, strerror(errno));
     FILE *lines = o->progress ? fopen(o->progress, "we") : NULL;
-    progress_init(&s->progress, lines);
     if (o->progress && !lines)
         return load_fail(EXIT_USAGE, o->progress, strerror(errno));
+    progress_init(&s->progress, lines);
     s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);

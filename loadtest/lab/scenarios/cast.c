@@ -4,9 +4,9 @@
 enum { WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
-    *cast = (struct cast){
-        .stage = stage, .fencing = fencing, .ttl_ms = stage_ttl_ms(stage), .etcd_prefix = "lock/"};
+    *cast = (struct cast){.stage = stage, .ttl_ms = stage_ttl_ms(stage), .etcd_prefix = "lock/"};
     cast->shop = stage_start_redis(stage, name, NULL);
+    cast->options = (struct client_options){.url = cast->url, .stock = cast->shop, .fencing = fencing};
     cast->clients = clients_open(stage);
 }
 
@@ -58,15 +58,13 @@ void cast_start_etcd(struct cast *cast, int count, const char *option) {
 /* ---- clients ---- */
 
 struct client *cast_client(struct cast *cast, const char *name) {
-    const struct client_options options = {
-        .name = name, .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
-    return client_start(cast->clients, &options);
+    cast->options.name = name;
+    return client_start(cast->clients, &cast->options);
 }
 
 void cast_crowd(struct cast *cast, const char *name, int count, struct client *crowd[]) {
-    const struct client_options options = {
-        .name = name, .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
-    client_start_many(cast->clients, &options, count, crowd);
+    cast->options.name = name;
+    client_start_many(cast->clients, &cast->options, count, crowd);
 }
 
 void cast_begin(struct cast *cast, int64_t units) {

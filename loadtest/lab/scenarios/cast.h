@@ -12,9 +12,10 @@ struct cast {
     struct stage *stage;
     struct server *shop; /* keeps the stock */
     struct clients *clients;
-    bool fencing;            /* clients send their fence with each write */
-    int64_t ttl_ms;          /* of locks that are set from now on */
-    char url[CAST_URL_SIZE]; /* the lock of clients that start from now on */
+    /* Clients that start from now on have `options`, and `url` as their lock. */
+    struct client_options options;
+    char url[CAST_URL_SIZE];
+    int64_t ttl_ms; /* of locks that are set from now on */
     /* The servers that keep the lock, all of one kind. cast_begin() observes them. */
     struct server *lock_servers[CAST_LOCK_SERVERS];
     int lock_server_count;

@@ -156,22 +156,15 @@ static void pair_demand_replicas(const struct pair *pair) {
                        NULL);
 }
 
-/* Starts a client that sells from the stock at this server: A at the old master, B at the one that will be
- * promoted. */
-static struct client *pair_start_client(const struct cast *cast, const char *name, struct server *server) {
-    struct cast there = *cast;
-    there.shop = server;
-    return cast_client(&there, name);
-}
-
 static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
     cast_add_lock_server(cast, pair->old);
     cast_add_lock_server(cast, pair->new);
     cast_set_lock(cast, "redis", &pair->old->port, 1, "");
-    struct client *a = pair_start_client(cast, "client-a", pair->old);
+    struct client *a = cast_client(cast, "client-a");
     cast_set_lock(cast, "redis", &pair->new->port, 1, "");
-    struct client *b = pair_start_client(cast, "client-b", pair->new);
+    cast->options.stock = pair->new; /* B sells at the server that will be promoted */
+    struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     int64_t cut_ms = stage_now_ms(stage);
@@ -192,8 +185,9 @@ static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
 static void split_brain_play_fixed(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
     cast_start_etcd(cast, 1, "");
-    struct client *a = pair_start_client(cast, "client-a", pair->old),
-                  *b = pair_start_client(cast, "client-b", pair->new);
+    struct client *a = cast_client(cast, "client-a");
+    cast->options.stock = pair->new; /* B sells at the server that will be promoted */
+    struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     pair_demand_replicas(pair);

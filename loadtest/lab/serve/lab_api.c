@@ -231,9 +231,9 @@ void lab_api_handle(const struct lab_api *api, const struct lab_api_request *req
     char id[RUN_ID_SIZE] = "";
     bool posts = strcmp(request->method, "POST") == 0;
     const struct route *route = route_find(request->path, id);
-    if (!route || (!route->handle && !posts)) {
+    if (!route || !(route->handle || posts)) {
         lab_api_fail(answer, 404, "no such address", "The page is at /, what it asks for is below /api/.");
-    } else if (route->posts != posts) {
+    } else if (!route->handle || route->posts != posts) {
         lab_api_fail(answer, 405, "no such method",
                      posts ? "This can only be read: use GET." : "This changes something: use POST.");
     } else {
