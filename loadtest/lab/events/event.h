@@ -46,14 +46,13 @@ enum event_kind {
 /* "acquire.sent", … */
 const char *event_kind_name(enum event_kind kind);
 
-enum { EVENT_EVIDENCE = 32 };
+enum { EVENT_EVIDENCE = 32, EVENT_TEXTS = 12 };
 
 /* A member that the kind does not have is 0 or NULL. */
 struct event {
     uint64_t n;   /* counts from 1 */
     int64_t t_ns; /* since the play began */
     enum event_kind kind;
-    const char *who;
     uint64_t cause; /* the event that led to this one; 0: none */
     uint64_t op;    /* ties a request to its answer; 0: none */
     uint64_t grant; /* 0: none */
@@ -63,13 +62,17 @@ struct event {
     int64_t quantity, initial, available, sold, jump_ms;
     /* sale.crowd: the totals so far, and speed and latencies since the last such event. */
     int64_t accepted, rejected, unknown, per_second, p50_us, p99_us;
-    const char *key, *item;
-    const char *reason;                /* of a refused write */
-    const char *what, *target;         /* of a fault or a pause */
-    const char *server, *owner, *role; /* owner "": nobody */
-    const char *text;
+    union {
+        struct {
+            const char *who, *key, *item, *text;
+            const char *reason;                /* of a refused write */
+            const char *what, *target;         /* of a fault or a pause */
+            const char *server, *owner, *role; /* owner "": nobody */
+            const char *outcome, *sentence;    /* of the verdict */
+        };
+        const char *texts[EVENT_TEXTS]; /* the same, for who copies them all */
+    };
     /* The verdict. */
-    const char *outcome, *sentence;
     int64_t overlap_ms, oversold, double_writes, refused_stale;
     uint64_t evidence[EVENT_EVIDENCE]; /* the `n` of events; ends with a 0, or is full */
 };

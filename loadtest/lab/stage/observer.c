@@ -12,14 +12,8 @@
 #include "loadtest/lab/stage/shop_stock.h"
 #include "lock/libetcd/etcd.h"
 
-enum {
-    PERIOD_MS = 2,
-    CALL_MS = 300,
-    SESSION_MS = 5000,
-    OWNER_SIZE = 64,
-    PATH_SIZE = 160,
-    ADDRESS_SIZE = 24 * ETCD_MEMBERS_MAX
-};
+enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000 };
+enum { OWNER_SIZE = 64, PATH_SIZE = 160, ADDRESS_SIZE = 24 * ETCD_MEMBERS_MAX };
 
 struct observer {
     struct clients *clients;

@@ -10,17 +10,8 @@
 #include "base/servers/sentinel_servers.h"
 #include "lock/libetcd/etcd.h"
 
-enum {
-    OPTIONS_MAX = 32,
-    WORDS_MAX = 16,
-    VERSION_SIZE = 24,
-    ANSWER_SIZE = 2048,
-    ASK_MS = 1000,
-    COMMAND_MS = 1000,
-    REPLY_SIZE = 16384,
-    DOWN_AFTER_MS = 400,
-    FAILOVER_TIMEOUT_MS = 2000,
-};
+enum { OPTIONS_MAX = 32, WORDS_MAX = 16, VERSION_SIZE = 24, ANSWER_SIZE = 2048, REPLY_SIZE = 16384 };
+enum { ASK_MS = 1000, COMMAND_MS = 1000, DOWN_AFTER_MS = 400, FAILOVER_TIMEOUT_MS = 2000 };
 
 /* ---- of all kinds ---- */
 
@@ -198,15 +189,6 @@ void server_move_clock(struct server *server, int64_t jump_ms) {
 
 /* ---- Sentinel ---- */
 
-/* By default Sentinel asks every ten seconds who the replicas are, and takes a timer that is two seconds late
- * for a broken clock, after which it does nothing for thirty. It promotes only a replica that has answered
- * within five ping periods: on a busy machine these must not be too short either. */
-static void sentinel_shorten_periods(const struct server *sentinel) {
-    server_command(sentinel, "SENTINEL", "DEBUG", "info-period", "200", "ping-period", "200", "ask-period",
-                   "200", "publish-period", "200", NULL);
-    server_command(sentinel, "SENTINEL", "DEBUG", "tilt-trigger", "10000", "tilt-period", "1000", NULL);
-}
-
 /* It has asked the replica itself, which is in sync: so the replica may be promoted. */
 static bool sentinel_knows_replica(void *arg) {
     const struct server *sentinel = arg;
@@ -229,7 +211,12 @@ struct server *stage_start_sentinel(struct stage *stage, const char *name, int m
     if (!error)
         error = sentinel_server_await(&sentinel->redis);
     server_started(sentinel, &sentinel->redis.proc, sentinel->redis.port, error);
-    sentinel_shorten_periods(sentinel);
+    /* By default Sentinel asks every ten seconds who the replicas are, and takes a timer that is two seconds
+     * late for a broken clock, after which it does nothing for thirty. It promotes only a replica that has
+     * answered within five ping periods: on a busy machine these must not be too short either. */
+    server_command(sentinel, "SENTINEL", "DEBUG", "info-period", "200", "ping-period", "200", "ask-period",
+                   "200", "publish-period", "200", NULL);
+    server_command(sentinel, "SENTINEL", "DEBUG", "tilt-trigger", "10000", "tilt-period", "1000", NULL);
     if (!proc_poll(sentinel_knows_replica, sentinel, STAGE_PATIENCE_MS))
         stage_fail(stage, "%s does not know the replica", name);
     return sentinel;
