@@ -146,6 +146,10 @@ static int64_t client_machine_ns(struct client *c, int64_t deadline_ns) {
 }
 
 static bool client_do_acquire(struct client *c, const struct wire_command *command) {
+    /* After all others nothing of the request is left in the store. */
+    static const enum event_kind answers[LOCK_STATUSES] = {[LOCK_OK] = EVENT_ACQUIRE_OK,
+                                                           [LOCK_BUSY] = EVENT_ACQUIRE_BUSY,
+                                                           [LOCK_UNKNOWN] = EVENT_ACQUIRE_UNKNOWN};
     struct lock_grant grant;
     uint64_t op = client_new_op(c), before = client_requests(c);
     client_tell_event(&(struct event){.kind = EVENT_ACQUIRE_SENT, .op = op}, command->name, "");
@@ -153,11 +157,7 @@ static bool client_do_acquire(struct client *c, const struct wire_command *comma
         command->timeout_ms > 0 ? lock_acquire(c->lock, command->name,
                                                client_now_ns(c) + command->timeout_ms * 1000000, NULL, &grant)
                                 : lock_try(c->lock, command->name, &grant);
-    struct event answer = {.kind = status == LOCK_OK     ? EVENT_ACQUIRE_OK
-                                   : status == LOCK_BUSY ? EVENT_ACQUIRE_BUSY
-                                   : status == LOCK_UNKNOWN
-                                       ? EVENT_ACQUIRE_UNKNOWN
-                                       : EVENT_ACQUIRE_TIMEOUT, /* nothing is left of it */
+    struct event answer = {.kind = answers[status] != 0 ? answers[status] : EVENT_ACQUIRE_TIMEOUT,
                            .op = op,
                            .requests = (int64_t)(client_requests(c) - before)};
     pthread_mutex_lock(&c->mutex);
