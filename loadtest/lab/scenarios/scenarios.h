@@ -51,7 +51,7 @@ struct play_plan {
     const char *programs; /* where seckill-lab and the others are; NULL: beside this program */
     const char *logs;     /* where the logs of servers and clients go if the set-up fails */
     const char *events;   /* the file that is written */
-    void *ctx;            /* see stage_ctx() */
+    void *ctx;            /* see stage_options */
 };
 
 /* Plays a scenario, and reads back what was recorded; the verdict is the last line of the file. Blocks until

@@ -191,9 +191,12 @@ static const struct route {
     bool posts;                                  /* POST; otherwise GET and HEAD */
     void (*handle)(const struct api_call *call); /* NULL: the page server answers a GET itself */
 } routes[] = {
-    {"/api/lab", NULL, false, get_lab},       {"/api/runs", NULL, true, begin_run},
-    {"/api/report", NULL, true, make_report}, {RUNS, "", false, get_run},
-    {RUNS, "/events", false, NULL},           {RUNS, "/faults", true, inject_fault},
+    {"/api/lab", NULL, false, get_lab}, /* what can be run, and the newest run */
+    {"/api/runs", NULL, true, begin_run},
+    {"/api/report", NULL, true, make_report},
+    {RUNS, "", false, get_run},
+    {RUNS, "/events", false, NULL}, /* an event stream */
+    {RUNS, "/faults", true, inject_fault},
     {RUNS, "/stop", true, stop_run},
 };
 

@@ -15,7 +15,7 @@ struct server;
  * A sale in the ways that the user has chosen, and a lock that the user breaks. They are played like
  * scenarios, and end when their time is up or somebody stops them. */
 
-/* What a live play finds in stage_ctx(). */
+/* What a live play finds in stage_options.ctx. */
 struct live {
     struct run_control *control;
     const struct run_order *order;
