@@ -36,8 +36,7 @@ struct session {
     struct connection_pool *pool;
     struct books *before; /* of each item */
     struct books *after;
-    FILE *json;           /* NULL: none */
-    FILE *progress_lines; /* NULL: none */
+    FILE *json; /* NULL: none */
 };
 
 static volatile sig_atomic_t stop;
@@ -161,14 +160,15 @@ static int session_prepare(struct session *s) {
         s->json = strcmp(o->json, "-") == 0 ? stdout : fopen(o->json, "we");
     if (o->json && !s->json)
         return load_fail(EXIT_USAGE, o->json, strerror(errno));
-    if (o->progress && (s->progress_lines = fopen(o->progress, "we")) == NULL)
+    FILE *lines = o->progress ? fopen(o->progress, "we") : NULL;
+    if (o->progress && !lines)
         return load_fail(EXIT_USAGE, o->progress, strerror(errno));
+    progress_init(&s->progress, lines);
     s->pool = connection_pool_open(s->targets, o->urls.count, o->connections, o->seed);
     s->before = calloc(item_count(o), sizeof *s->before);
     s->after = calloc(item_count(o), sizeof *s->after);
     if (!plan_init(&s->plan, o) || !s->pool || !s->before || !s->after)
         return load_fail(EXIT_INCONCLUSIVE, "no memory", "ask for fewer --connections");
-    progress_init(&s->progress, s->progress_lines);
     s->report.plan = &s->plan;
     s->report.run = s->run;
     s->report.log = &s->log;
@@ -240,7 +240,7 @@ int main(int argc, char **argv) {
     free(session.after);
     if (session.json)
         fclose(session.json);
-    if (session.progress_lines)
-        fclose(session.progress_lines);
+    if (session.progress.lines)
+        fclose(session.progress.lines);
     return code;
 }

@@ -10,8 +10,7 @@
 #include "loadtest/request_plan.h"
 
 void request_log_init(struct request_log *log) {
-    memset(log, 0, sizeof *log);
-    log->reason_count = 1;
+    *log = (struct request_log){.reason_count = 1};
 }
 
 void request_log_free(struct request_log *log) {

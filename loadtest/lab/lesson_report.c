@@ -69,23 +69,19 @@ bool lesson_write(const char *directory, const struct scenario *scenario,
 
 /* ---- the index ---- */
 
-/* Returns false if there is no such play, or it did not come to its end. */
-static bool lesson_read_play(const char *directory, const char *name, bool broken, struct judged_play *play) {
-    char path[LESSON_PATH_SIZE], error[200];
-    lesson_path(path, directory, name, lesson_events_file(broken));
-    bool good = judged_play_read_file(path, play, error, sizeof error);
-    if (good && play->verdict.n == 0) /* the file has no verdict */
-        judged_play_free(play);
-    return good && play->verdict.n != 0;
-}
-
+/* Returns false if a play is missing, or did not come to its end: its file has no verdict. */
 static bool read_plays(const char *directory, const char *name, struct judged_play plays[LESSON_PLAYS]) {
-    if (!lesson_read_play(directory, name, true, &plays[0]))
+    for (int i = 0; i < LESSON_PLAYS; i++) {
+        char path[LESSON_PATH_SIZE], error[200];
+        lesson_path(path, directory, name, lesson_events_file(i == 0));
+        bool read = judged_play_read_file(path, &plays[i], error, sizeof error);
+        if (read && plays[i].verdict.n != 0)
+            continue;
+        for (i += read; i > 0;)
+            judged_play_free(&plays[--i]);
         return false;
-    if (lesson_read_play(directory, name, false, &plays[1]))
-        return true;
-    judged_play_free(&plays[0]);
-    return false;
+    }
+    return true;
 }
 
 static struct index_row make_row(const struct scenario *scenario,

@@ -11,7 +11,7 @@
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/lesson_report.h"
-#include "loadtest/lab/play.h"
+#include "loadtest/lab/scenarios/scenarios.h"
 
 /* ---- list ---- */
 
@@ -22,13 +22,7 @@ static const char list_help[] = "seckill-lab list: the scenarios, and what each 
                                 "  --json  an array of objects with name and sentence\n"
                                 "  --help, --version\n";
 
-struct list_options {
-    bool json;
-};
-
-static const struct flag list_flags[] = {
-    {"--json", flag_read_switch, offsetof(struct list_options, json), 0, 0, ""},
-};
+static const struct flag list_flags[] = {{"--json", flag_read_switch, 0, 0, 0, ""}};
 
 static int list_json(void) {
     json_t *list = json_array();
@@ -41,13 +35,12 @@ static int list_json(void) {
 }
 
 int list_command(char *const *argv) {
-    struct list_options o = {.json = false};
+    bool json = false;
     char error[200];
-    enum flags_status status =
-        flags_read(list_flags, sizeof list_flags / sizeof list_flags[0], argv, &o, error, sizeof error);
+    enum flags_status status = flags_read(list_flags, 1, argv, &json, error, sizeof error);
     if (status != FLAGS_RUN)
         return flags_answer(status, "seckill-lab", list_help, error);
-    if (o.json)
+    if (json)
         return list_json();
     for (int i = 0; scenarios[i]; i++)
         printf("%-20s %s\n", scenarios[i]->name, scenarios[i]->text.title);
@@ -107,24 +100,20 @@ static json_t *verdict_json(const struct judged_play *play) {
                      v->sentence);
 }
 
-static void print_row(const struct run *run, const char *name, const struct judged_play plays[LESSON_PLAYS],
-                      bool taught) {
-    const struct event *broken = &plays[0].verdict, *fixed = &plays[1].verdict;
-    fprintf(run->table, "%-20s %-15s %-13s %6lld ms %8lld   %s\n", name, broken->outcome, fixed->outcome,
-            (long long)broken->overlap_ms, (long long)broken->oversold, taught ? "yes" : "NO");
-    if (!taught)
-        fprintf(run->table, "    broken: %s\n    fixed: %s\n", broken->sentence, fixed->sentence);
-}
-
 /* Counts and prints the outcome of a scenario. */
 static void tell_outcome(struct run *run, const struct scenario *scenario,
                          const struct judged_play plays[LESSON_PLAYS]) {
+    const struct event *broken = &plays[0].verdict, *fixed = &plays[1].verdict;
     bool taught = lesson_is_taught(plays);
     run->count++;
     run->taught += taught;
     for (int i = 0; i < LESSON_PLAYS; i++)
         run->set_up = run->set_up && strcmp(plays[i].verdict.outcome, "setup-failed") != 0;
-    print_row(run, scenario->name, plays, taught);
+    fprintf(run->table, "%-20s %-15s %-13s %6lld ms %8lld   %s\n", scenario->name, broken->outcome,
+            fixed->outcome, (long long)broken->overlap_ms, (long long)broken->oversold,
+            taught ? "yes" : "NO");
+    if (!taught)
+        fprintf(run->table, "    broken: %s\n    fixed: %s\n", broken->sentence, fixed->sentence);
     for (int i = 0; i < LESSON_PLAYS && scenario->shows_steps; i++) {
         fprintf(run->table, "    %s: ", plays[i].log.play.play);
         if (!steps_print(run->table, &plays[i].log))

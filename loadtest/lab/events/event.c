@@ -1,6 +1,5 @@
 #include "loadtest/lab/events/event.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +10,9 @@
 #define COUNT_MAX  1000000000000
 
 /* ---- the members of each kind ---- */
+
+_Static_assert(offsetof(struct event, sentence) == offsetof(struct event, texts[EVENT_TEXTS - 1]),
+               "texts has all of them");
 
 enum type { NUMBER, TEXT, NUMBERS };
 
@@ -136,10 +138,6 @@ bool event_play_write(FILE *out, const struct event_play *play) {
                                       "monotonic", "servers", play->servers, "ttl_ms", play->ttl_ms));
 }
 
-static bool is_left_out(const struct event *event, const struct member *member) {
-    return (member->bit & OPTIONAL) && *(const int64_t *)((const char *)event + member->offset) == 0;
-}
-
 static json_t *write_member(const struct event *event, const struct member *member) {
     const void *value = (const char *)event + member->offset;
     if (member->type == TEXT)
@@ -157,7 +155,9 @@ bool event_write(FILE *out, const struct event *event) {
     json_t *line = json_pack("{s:I, s:I, s:s, s:s}", "n", (json_int_t)event->n, "t", event->t_ns, "who",
                              event->who, "ev", kinds[event->kind].name);
     for (const struct member *member = members; member < members + MEMBERS; member++) {
-        if ((kinds[event->kind].members & member->bit) && !is_left_out(event, member))
+        bool left_out =
+            (member->bit & OPTIONAL) && *(const int64_t *)((const char *)event + member->offset) == 0;
+        if ((kinds[event->kind].members & member->bit) && !left_out)
             json_object_set_new(line, member->name, write_member(event, member));
     }
     if (event->cause != 0)

@@ -46,14 +46,13 @@ enum event_kind {
 /* "acquire.sent", … */
 const char *event_kind_name(enum event_kind kind);
 
-enum { EVENT_EVIDENCE = 32 };
+enum { EVENT_EVIDENCE = 32, EVENT_TEXTS = 12 };
 
 /* A member that the kind does not have is 0 or NULL. */
 struct event {
     uint64_t n;   /* counts from 1 */
     int64_t t_ns; /* since the play began */
     enum event_kind kind;
-    const char *who;
     uint64_t cause; /* the event that led to this one; 0: none */
     uint64_t op;    /* ties a request to its answer; 0: none */
     uint64_t grant; /* 0: none */
@@ -63,13 +62,17 @@ struct event {
     int64_t quantity, initial, available, sold, jump_ms;
     /* sale.crowd: the totals so far, and speed and latencies since the last such event. */
     int64_t accepted, rejected, unknown, per_second, p50_us, p99_us;
-    const char *key, *item;
-    const char *reason;                /* of a refused write */
-    const char *what, *target;         /* of a fault or a pause */
-    const char *server, *owner, *role; /* owner "": nobody */
-    const char *text;
+    union {
+        struct {
+            const char *who, *key, *item, *text;
+            const char *reason;                /* of a refused write */
+            const char *what, *target;         /* of a fault or a pause */
+            const char *server, *owner, *role; /* owner "": nobody */
+            const char *outcome, *sentence;    /* of the verdict */
+        };
+        const char *texts[EVENT_TEXTS]; /* the same, for who copies them all */
+    };
     /* The verdict. */
-    const char *outcome, *sentence;
     int64_t overlap_ms, oversold, double_writes, refused_stale;
     uint64_t evidence[EVENT_EVIDENCE]; /* the `n` of events; ends with a 0, or is full */
 };
@@ -96,5 +99,29 @@ bool event_write(FILE *out, const struct event *event);
 /* Reads a file. Returns false if a line is wrong; then `error` says which and how, and the log is empty. */
 bool event_log_read(FILE *in, struct event_log *log, char *error, size_t error_size);
 void event_log_free(struct event_log *log);
+
+/* ---- the recorder (event_recorder.c) ----
+ * It takes events from every thread of the lab, sorts them by time, numbers them, and writes them. */
+
+struct recorder;
+
+/* For how long an event is held back: an earlier one of another process may still be in flight. An event that
+ * comes later than that is written out of order. */
+enum { RECORDER_HOLD_MS = 40 };
+
+/* Writes the first line, and events to `out` from then on. `start_ns`: the time of the play's begin,
+ * monotonic. NULL when out of memory. */
+struct recorder *recorder_new(FILE *out, const struct event_play *play, int64_t start_ns);
+
+/* Copies the event. Its times are monotonic; `t_ns` 0 is now. The recorder sets `n`, and in an answer without
+ * a `cause` it sets that to the number of the request. From any thread. */
+void recorder_add(struct recorder *recorder, const struct event *event);
+
+/* Writes the events that have been held back for long enough; with `all`, every event. */
+void recorder_flush(struct recorder *recorder, bool all);
+
+/* Writes all events, then the verdict. False: something could not be written. */
+bool recorder_end(struct recorder *recorder, const struct event *verdict);
+void recorder_free(struct recorder *recorder);
 
 #endif

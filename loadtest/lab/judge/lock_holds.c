@@ -1,18 +1,15 @@
-#include "loadtest/lab/judge/lock_holds.h"
+/* Lock holds: what each client believed, from its grant to its release, and where two beliefs overlap. */
+#include "loadtest/lab/judge/judge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static struct lock_hold *hold_of_grant(const struct lock_holds *holds, uint64_t grant) {
+struct lock_hold *lock_holds_of_grant(const struct lock_holds *holds, uint64_t grant) {
     for (size_t i = holds->count; grant != 0 && i > 0; i--) {
         if (holds->holds[i - 1].grant == grant)
             return &holds->holds[i - 1];
     }
     return NULL;
-}
-
-const struct lock_hold *lock_holds_of_grant(const struct lock_holds *holds, uint64_t grant) {
-    return hold_of_grant(holds, grant);
 }
 
 /* The time at which the request of this answer was sent. */
@@ -38,7 +35,7 @@ static void hold_begin(struct lock_holds *holds, const struct event *answer, int
 }
 
 static void hold_follow(const struct event_log *log, struct lock_holds *holds, const struct event *event) {
-    struct lock_hold *hold = hold_of_grant(holds, event->grant);
+    struct lock_hold *hold = lock_holds_of_grant(holds, event->grant);
     switch (event->kind) {
     case EVENT_ACQUIRE_OK: hold_begin(holds, event, event->t_ns, event->until_ns); break;
     case EVENT_ACQUIRE_UNKNOWN: {

@@ -1,52 +1,81 @@
 #include "loadtest/lab/scenarios/cast.h"
 
-#include <stdarg.h>
-#include <string.h>
-
-#include "loadtest/lab/stage/stage_servers.h"
-
 /* How long a holder works between its read and its write: long enough that a picture shows the order. */
 enum { WORK_MS = 60, BESIDE_MS = 150 };
 
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing) {
-    *cast = (struct cast){.stage = stage, .fencing = fencing};
+    *cast = (struct cast){.stage = stage, .ttl_ms = stage_ttl_ms(stage), .etcd_prefix = "lock/"};
     cast->shop = stage_start_redis(stage, name, NULL);
+    cast->options = (struct client_options){.url = cast->url, .stock = cast->shop, .fencing = fencing};
     cast->clients = clients_open(stage);
 }
 
-void cast_set_lock(struct cast *cast, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(cast->url, sizeof cast->url, format, arguments);
-    va_end(arguments);
-    size_t length = strlen(cast->url);
-    snprintf(cast->url + length, sizeof cast->url - length, "%cttl=%lld", strchr(cast->url, '?') ? '&' : '?',
-             (long long)stage_ttl_ms(cast->stage));
+void cast_open_redis(struct cast *cast, struct stage *stage, bool fencing, const char *variant) {
+    cast_open(cast, stage, "redis", fencing);
+    cast_add_lock_server(cast, cast->shop);
+    cast_set_redis_lock(cast, variant);
 }
 
-void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms) {
-    snprintf(cast->url, sizeof cast->url, "redis://127.0.0.1:%d?ttl=%lld%s%s", cast->shop->port,
-             (long long)ttl_ms, *variant != '\0' ? "&" : "", variant);
+struct server *cast_add_lock_server(struct cast *cast, struct server *server) {
+    return cast->lock_servers[cast->lock_server_count++] = server;
 }
 
-struct server *cast_start_etcd(struct cast *cast, const char *options) {
-    struct server *etcd;
-    char url[ETCD_URL_SIZE];
-    stage_start_etcd(cast->stage, "etcd", 1, &etcd);
-    server_etcd_url(url, &etcd, 1);
-    cast_set_lock(cast, "%s%s", url, options);
-    return etcd;
+struct server *cast_start_redis(struct stage *stage, const char *name) {
+    return stage_start_redis(stage, name, NULL);
 }
+
+void cast_start_nodes(struct cast *cast, struct server *(*start)(struct stage *stage, const char *name),
+                      int ports[CAST_NODES]) {
+    for (int i = 0; i < CAST_NODES; i++) {
+        char name[SERVER_NAME_SIZE];
+        snprintf(name, sizeof name, "node-%d", i + 1);
+        ports[i] = cast_add_lock_server(cast, start(cast->stage, name))->port;
+    }
+}
+
+void cast_set_lock(struct cast *cast, const char *scheme, const int ports[], int count, const char *option) {
+    int length = 0;
+    for (int i = 0; i < count; i++)
+        length += snprintf(cast->url + length, sizeof cast->url - (size_t)length, "%s%s127.0.0.1:%d",
+                           i > 0 ? "," : scheme, i > 0 ? "" : "://", ports[i]);
+    snprintf(cast->url + length, sizeof cast->url - (size_t)length, "?ttl=%lld%s%s", (long long)cast->ttl_ms,
+             *option != '\0' ? "&" : "", option);
+}
+
+void cast_set_redis_lock(struct cast *cast, const char *variant) {
+    cast_set_lock(cast, "redis", &cast->shop->port, 1, variant);
+}
+
+void cast_start_etcd(struct cast *cast, int count, const char *option) {
+    int ports[ETCD_MEMBERS_MAX];
+    stage_start_etcd(cast->stage, "etcd", count, cast->lock_servers);
+    cast->lock_server_count = count;
+    for (int i = 0; i < count; i++)
+        ports[i] = cast->lock_servers[i]->port;
+    cast_set_lock(cast, "etcd", ports, count, option);
+}
+
+/* ---- clients ---- */
 
 struct client *cast_client(struct cast *cast, const char *name) {
-    const struct client_options options = {
-        .name = name, .url = cast->url, .stock = cast->shop, .fencing = cast->fencing};
-    return client_start(cast->clients, &options);
+    cast->options.name = name;
+    return client_start(cast->clients, &cast->options);
+}
+
+void cast_crowd(struct cast *cast, const char *name, int count, struct client *crowd[]) {
+    cast->options.name = name;
+    client_start_many(cast->clients, &cast->options, count, crowd);
 }
 
 void cast_begin(struct cast *cast, int64_t units) {
     stage_begin(cast->stage);
     observer_fill_stock(cast->shop, CAST_ITEM, units);
+    observer_watch(cast->clients, cast->lock_servers, cast->lock_server_count, cast->etcd_prefix, CAST_ITEM);
+}
+
+void cast_try(struct client *client, int64_t wait_ms, int64_t watch_ms) {
+    client_begin_acquire(client, CAST_ITEM, wait_ms);
+    client_done_within(client, watch_ms);
 }
 
 void cast_sell(struct client *client) {

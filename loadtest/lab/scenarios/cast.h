@@ -1,20 +1,25 @@
-/* The cast of most scenarios: a Redis that keeps the stock of one item, and clients that want to sell it
- * under a lock. */
+/* The cast of most scenarios: a Redis that keeps the stock of one item, clients that want to sell it under a
+ * lock, and the servers of that lock. */
 #ifndef LOADTEST_LAB_SCENARIOS_CAST_H
 #define LOADTEST_LAB_SCENARIOS_CAST_H
 
+#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/lab_client.h"
-#include "loadtest/lab/stage/observer.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
-enum { CAST_URL_SIZE = 200 };
+enum { CAST_URL_SIZE = 200, CAST_LOCK_SERVERS = 4, CAST_NODES = 3 };
 
 struct cast {
     struct stage *stage;
     struct server *shop; /* keeps the stock */
     struct clients *clients;
-    bool fencing;            /* clients send their fence with each write */
-    char url[CAST_URL_SIZE]; /* the lock of clients that start from now on */
+    /* Clients that start from now on have `options`, and `url` as their lock. */
+    struct client_options options;
+    char url[CAST_URL_SIZE];
+    int64_t ttl_ms; /* of locks that are set from now on */
+    /* The servers that keep the lock, all of one kind. cast_begin() observes them. */
+    struct server *lock_servers[CAST_LOCK_SERVERS];
+    int lock_server_count;
+    const char *etcd_prefix; /* below which an etcd keeps it; "lock/" unless the scenario sets another */
 };
 
 /* The item that most scenarios sell, and the key of its lock. */
@@ -22,20 +27,34 @@ struct cast {
 
 /* Starts the shop's Redis under `name`. Clients send their fence if `fencing`. */
 void cast_open(struct cast *cast, struct stage *stage, const char *name, bool fencing);
+/* The same with a Redis "redis" that keeps the lock, too; see cast_set_redis_lock(). */
+void cast_open_redis(struct cast *cast, struct stage *stage, bool fencing, const char *variant);
 
-/* Sets the lock of clients that start from now on: `format` makes its URL, plus the play's time to live. */
-__attribute__((format(printf, 2, 3))) void cast_set_lock(struct cast *cast, const char *format, ...);
+/* Adds a server that keeps the lock. Returns it. */
+struct server *cast_add_lock_server(struct cast *cast, struct server *server);
+/* Starts the independent nodes of a Redlock, "node-1" to "node-3", each by `start`. They keep the lock. */
+void cast_start_nodes(struct cast *cast, struct server *(*start)(struct stage *stage, const char *name),
+                      int ports[CAST_NODES]);
+/* stage_start_redis() without options. */
+struct server *cast_start_redis(struct stage *stage, const char *name);
+/* Sets the lock of clients that start from now on: a URL of this scheme, with these ports of 127.0.0.1, and
+ * `option`, which may be "", beside the time to live. */
+void cast_set_lock(struct cast *cast, const char *scheme, const int ports[], int count, const char *option);
 /* Sets a lock in the shop's Redis; `variant` is "", or an option of its URL. */
-void cast_set_redis_lock(struct cast *cast, const char *variant, int64_t ttl_ms);
-
-/* Starts an etcd of one member, "etcd", and sets a lock in it; `options` is "", or begins with "?". */
-struct server *cast_start_etcd(struct cast *cast, const char *options);
+void cast_set_redis_lock(struct cast *cast, const char *variant);
+/* Starts an etcd of `count` members, which keep the lock, and sets it. */
+void cast_start_etcd(struct cast *cast, int count, const char *option);
 
 /* Starts a client with the lock that was set. */
 struct client *cast_client(struct cast *cast, const char *name);
+/* Starts `count` clients NAME-1 and so on, with the lock that was set. */
+void cast_crowd(struct cast *cast, const char *name, int count, struct client *crowd[]);
 
-/* Begins the play with `units` of the item on the shelf. */
+/* Begins the play with `units` of the item on the shelf, and observes who holds the item's lock. */
 void cast_begin(struct cast *cast, int64_t units);
+
+/* Lets the client try for up to `wait_ms` to get the lock. Blocks until it has, or for `watch_ms`. */
+void cast_try(struct client *client, int64_t wait_ms, int64_t watch_ms);
 
 /* Waits until the client has done its command. If the client then holds the lock, it reads the stock, sells
  * what it computed from that, and releases. */

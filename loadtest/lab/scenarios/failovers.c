@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 /* The old master notices after a second that its replica is gone. LAG_MS is more than that, and more than a
  * failover takes. */
@@ -15,17 +13,16 @@ enum { WAIT_MS = 20000, WORK_MS = 300, MEMBERS = 3, LAG_MS = 3000 };
 /* The lock of client B is at the replica, which Sentinel names as the master after the failover. */
 static void sentinel_failover_play_redis(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *master = stage_start_redis(stage, "redis-1", NULL);
+    struct server *master = cast_add_lock_server(cast, stage_start_redis(stage, "redis-1", NULL));
     struct proxy *link = stage_start_link(stage, master->port);
-    struct server *replica = stage_start_replica(stage, "redis-2", proxy_port(link));
+    struct server *replica =
+        cast_add_lock_server(cast, stage_start_replica(stage, "redis-2", proxy_port(link)));
     struct server *sentinel = stage_start_sentinel(stage, "sentinel", master->port);
-    cast_set_lock(cast, "redis://127.0.0.1:%d", master->port);
+    cast_set_lock(cast, "redis", &master->port, 1, "");
     struct client *a = cast_client(cast, "client-a");
-    cast_set_lock(cast, "redis://127.0.0.1:%d", replica->port);
+    cast_set_lock(cast, "redis", &replica->port, 1, "");
     struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_redis(cast->clients, master, CAST_ITEM);
-    observer_watch_redis(cast->clients, replica, CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     proxy_silence(link);
     client_acquire(a, CAST_ITEM, WAIT_MS);
@@ -33,8 +30,7 @@ static void sentinel_failover_play_redis(struct cast *cast) {
     stage_fault(stage, "redis-1", "killed before it has replicated the lock");
     server_kill(master);
     server_await_promotion(sentinel, master->port, replica);
-    client_begin_acquire(b, CAST_ITEM, WAIT_MS);
-    client_wait(b);
+    client_acquire(b, CAST_ITEM, WAIT_MS);
     client_read_stock(b, CAST_ITEM);
     stage_pause(stage, WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -44,20 +40,15 @@ static void sentinel_failover_play_redis(struct cast *cast) {
 
 static void sentinel_failover_play_etcd(struct cast *cast) {
     struct stage *stage = cast->stage;
-    struct server *members[MEMBERS];
-    char url[ETCD_URL_SIZE];
-    stage_start_etcd(stage, "etcd", MEMBERS, members);
-    server_etcd_url(url, members, MEMBERS);
-    cast_set_lock(cast, "%s", url);
+    cast_start_etcd(cast, MEMBERS, "");
     struct client *a = cast_client(cast, "client-a"), *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_etcd(cast->clients, members, MEMBERS, "lock/", CAST_ITEM);
     stage_until(stage, 50 + stage_random(stage, 0, 50));
     client_acquire(a, CAST_ITEM, WAIT_MS);
     client_read_stock(a, CAST_ITEM);
-    int leader = server_etcd_leader(members, MEMBERS);
-    stage_fault(stage, members[leader]->name, "the leader is killed");
-    server_kill(members[leader]);
+    struct server *leader = cast->lock_servers[server_etcd_leader(cast->lock_servers, MEMBERS)];
+    stage_fault(stage, leader->name, "the leader is killed");
+    server_kill(leader);
     client_begin_acquire(b, CAST_ITEM, WAIT_MS);
     stage_pause(stage, INT64_C(3) * WORK_MS);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
@@ -78,36 +69,33 @@ static void sentinel_failover_play(struct stage *stage, bool broken) {
 const struct scenario scenario_sentinel_failover = {
     .name = "sentinel-failover",
     .ttl_ms = 5000,
-    .text =
-        {
-            .title = "A replica that is promoted does not know the lock that its master had not replicated "
-                     "yet.",
-            .question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
-                        "just taken the lock when the master is killed. Who has the lock after the failover?",
-            .answers = {"The same client: the replica has a copy of all keys of the master.",
-                        "Nobody, until the time to live of the old lock has passed.",
-                        "Perhaps two: the replica has not heard of the lock, and grants it again."},
-            .right = 2,
-            .story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
-                     "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
-                     "Before the lock is replicated the master is killed.\n\n"
-                     "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
-                     "takes the lock there, at once.\n\n"
-                     "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
-                     "the lamp. Only a stock that checks the fence could refuse A, and this one does not.\n\n"
-                     "The fix is a lock in a store that answers only when a majority has it. In etcd the "
-                     "leader is killed at the same moment: the next one knows the lock, and B waits until "
-                     "A has released.",
-            .broken_code = "# redis, asynchronous replication\n"
-                           "SET lock owner NX PX ttl   # OK, and then: replicate\n"
-                           "# the master dies here",
-            .fixed_code = "# etcd: a majority has written the key\n"
-                          "txn: if create_revision(lock/lamp) …\n"
-                          "     then put lock/lamp owner, lease\n"
-                          "# the leader dies here: the next one has the key",
-            .broken_lines = {2},
-            .fixed_lines = {2, 3},
-        },
+    .text.title = "A replica that is promoted does not know the lock that its master had not replicated "
+                  "yet.",
+    .text.question = "Redis has a replica, and Sentinel promotes it when the master dies. A client has "
+                     "just taken the lock when the master is killed. Who has the lock after the failover?",
+    .text.answers = {"The same client: the replica has a copy of all keys of the master.",
+                     "Nobody, until the time to live of the old lock has passed.",
+                     "Perhaps two: the replica has not heard of the lock, and grants it again."},
+    .text.right = 2,
+    .text.story = "Redis answers before it replicates. What a replica has is what it had a moment ago.\n\n"
+                  "Client A takes the lock at the master, is told OK, and reads that one lamp is left. "
+                  "Before the lock is replicated the master is killed.\n\n"
+                  "Sentinel notices, and promotes the replica. It has never heard of A's lock. Client B "
+                  "takes the lock there, at once.\n\n"
+                  "A's deadline is far away: it is right to believe that it holds the lock. Both sell "
+                  "the lamp. Only a stock that checks the fence could refuse A, and this one does not.\n\n"
+                  "The fix is a lock in a store that answers only when a majority has it. In etcd the "
+                  "leader is killed at the same moment: the next one knows the lock, and B waits until "
+                  "A has released.",
+    .text.broken_code = "# redis, asynchronous replication\n"
+                        "SET lock owner NX PX ttl   # OK, and then: replicate\n"
+                        "# the master dies here",
+    .text.fixed_code = "# etcd: a majority has written the key\n"
+                       "txn: if create_revision(lock/lamp) …\n"
+                       "     then put lock/lamp owner, lease\n"
+                       "# the leader dies here: the next one has the key",
+    .text.broken_lines = {2},
+    .text.fixed_lines = {2, 3},
     .play = sentinel_failover_play,
 };
 
@@ -168,23 +156,16 @@ static void pair_demand_replicas(const struct pair *pair) {
                        NULL);
 }
 
-/* Starts a client that sells from the stock at this server: A at the old master, B at the one that will be
- * promoted. */
-static struct client *pair_start_client(struct cast *cast, const char *name, const struct server *server) {
-    struct cast there = *cast;
-    there.shop = (struct server *)(uintptr_t)server;
-    return cast_client(&there, name);
-}
-
 static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
-    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->old->port);
-    struct client *a = pair_start_client(cast, "client-a", pair->old);
-    cast_set_lock(cast, "redis://127.0.0.1:%d", pair->new->port);
-    struct client *b = pair_start_client(cast, "client-b", pair->new);
+    cast_add_lock_server(cast, pair->old);
+    cast_add_lock_server(cast, pair->new);
+    cast_set_lock(cast, "redis", &pair->old->port, 1, "");
+    struct client *a = cast_client(cast, "client-a");
+    cast_set_lock(cast, "redis", &pair->new->port, 1, "");
+    cast->options.stock = pair->new; /* B sells at the server that will be promoted */
+    struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_redis(cast->clients, pair->old, CAST_ITEM);
-    observer_watch_redis(cast->clients, pair->new, CAST_ITEM);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     int64_t cut_ms = stage_now_ms(stage);
     pair_cut(pair);
@@ -203,11 +184,11 @@ static void split_brain_play_broken(struct cast *cast, struct pair *pair) {
 
 static void split_brain_play_fixed(struct cast *cast, struct pair *pair) {
     struct stage *stage = cast->stage;
-    struct server *etcd = cast_start_etcd(cast, "");
-    struct client *a = pair_start_client(cast, "client-a", pair->old),
-                  *b = pair_start_client(cast, "client-b", pair->new);
+    cast_start_etcd(cast, 1, "");
+    struct client *a = cast_client(cast, "client-a");
+    cast->options.stock = pair->new; /* B sells at the server that will be promoted */
+    struct client *b = cast_client(cast, "client-b");
     cast_begin(cast, 1);
-    observer_watch_etcd(cast->clients, &etcd, 1, "lock/", CAST_ITEM);
     pair_await(pair->new, "HGET", "stock:{" CAST_ITEM "}", "1");
     pair_demand_replicas(pair);
     int64_t cut_ms = stage_now_ms(stage);
@@ -239,41 +220,37 @@ static void split_brain_play(struct stage *stage, bool broken) {
 const struct scenario scenario_split_brain = {
     .name = "split-brain",
     .ttl_ms = 8000,
-    .text =
-        {
-            .title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
-            .question = "The network cuts the master off, together with one client. Sentinel promotes the "
-                        "replica. Both masters answer their clients. What remains of what the old one "
-                        "acknowledges from now on?",
-            .answers = {"All of it: the two masters merge what they have once they meet.",
-                        "Nothing: it becomes a replica, and takes over the new master's data.",
-                        "All of it: a master that is cut off stops answering, so there is nothing to lose."},
-            .right = 1,
-            .story =
-                "The network splits. On one side the old master and client A; on the other the "
-                "replica, Sentinel, and client B.\n\n"
-                "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
-                "and promotes the replica. B takes the lock there. Now there are two masters and two "
-                "holders.\n\n"
-                "Both sell the last lamp, and both sales are acknowledged.\n\n"
-                "The network heals. The old master is told to be a replica, copies what the new one "
-                "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
-                "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
-                "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
-                "is in etcd, where only a majority can grant it: B waits until A has released. (The play "
-                "starts one member of etcd. Run three, so that one may die.)",
-            .broken_code = "# redis-1, cut off:\n"
-                           "SET lock A NX PX ttl       # OK\n"
-                           "HINCRBY lamp sold 1        # OK, and forgotten\n"
-                           "# redis-2, promoted:\n"
-                           "SET lock B NX PX ttl       # OK",
-            .fixed_code = "# redis.conf, on both:\n"
-                          "min-replicas-to-write 1\n"
-                          "min-replicas-max-lag 1\n"
-                          "# the lock: etcd://h1,h2,h3\n"
-                          "HINCRBY lamp sold 1        # NOREPLICAS: refused",
-            .broken_lines = {3},
-            .fixed_lines = {2},
-        },
+    .text.title = "A master that is cut off goes on selling, and what it acknowledged is forgotten.",
+    .text.question = "The network cuts the master off, together with one client. Sentinel promotes the "
+                     "replica. Both masters answer their clients. What remains of what the old one "
+                     "acknowledges from now on?",
+    .text.answers = {"All of it: the two masters merge what they have once they meet.",
+                     "Nothing: it becomes a replica, and takes over the new master's data.",
+                     "All of it: a master that is cut off stops answering, so there is nothing to lose."},
+    .text.right = 1,
+    .text.story = "The network splits. On one side the old master and client A; on the other the "
+                  "replica, Sentinel, and client B.\n\n"
+                  "A takes the lock at the old master, which answers as ever. Sentinel cannot reach it, "
+                  "and promotes the replica. B takes the lock there. Now there are two masters and two "
+                  "holders.\n\n"
+                  "Both sell the last lamp, and both sales are acknowledged.\n\n"
+                  "The network heals. The old master is told to be a replica, copies what the new one "
+                  "has, and forgets A's sale. The buyer has a confirmation of an order that nobody has.\n\n"
+                  "The fix has two parts. min-replicas-to-write lets a master refuse a write when no "
+                  "replica has answered for a second: A's sale is refused, not forgotten. And the lock "
+                  "is in etcd, where only a majority can grant it: B waits until A has released. (The play "
+                  "starts one member of etcd. Run three, so that one may die.)",
+    .text.broken_code = "# redis-1, cut off:\n"
+                        "SET lock A NX PX ttl       # OK\n"
+                        "HINCRBY lamp sold 1        # OK, and forgotten\n"
+                        "# redis-2, promoted:\n"
+                        "SET lock B NX PX ttl       # OK",
+    .text.fixed_code = "# redis.conf, on both:\n"
+                       "min-replicas-to-write 1\n"
+                       "min-replicas-max-lag 1\n"
+                       "# the lock: etcd://h1,h2,h3\n"
+                       "HINCRBY lamp sold 1        # NOREPLICAS: refused",
+    .text.broken_lines = {3},
+    .text.fixed_lines = {2},
     .play = split_brain_play,
 };

@@ -1,9 +1,7 @@
 /* What a right lock does not do: protect one process from another (a mutex), do a task only once (two
  * workers), or finish what a dead holder began (half a basket). */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/stage_sale.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 enum { TWO_WAIT_MS = 10000, TWO_TRY_MS = 150, TWICE_WAIT_TTLS = 20 };
 enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
@@ -12,18 +10,14 @@ enum { LINES = 2, STOCK = 10, SETTLE_MS = 4000, BASKET_OP = 1 };
 
 static void two_processes_play(struct stage *stage, bool broken) {
     struct cast cast;
-    cast_open(&cast, stage, "redis", !broken);
+    cast_open_redis(&cast, stage, !broken, "");
     if (broken)
         snprintf(cast.url, sizeof cast.url, "local:");
-    else
-        cast_set_redis_lock(&cast, "", stage_ttl_ms(stage));
     struct client *a = cast_client(&cast, "client-a"), *b = cast_client(&cast, "client-b");
     cast_begin(&cast, 1);
-    observer_watch_redis(cast.clients, cast.shop, CAST_ITEM);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, CAST_ITEM, TWO_WAIT_MS);
-    client_begin_acquire(b, CAST_ITEM, TWO_WAIT_MS);
-    client_done_within(b, TWO_TRY_MS);
+    cast_try(b, TWO_WAIT_MS, TWO_TRY_MS);
     cast_sell_beside(a, b);
     observer_read_stock(cast.shop, CAST_ITEM);
 }
@@ -31,33 +25,30 @@ static void two_processes_play(struct stage *stage, bool broken) {
 const struct scenario scenario_two_processes = {
     .name = "two-processes",
     .ttl_ms = 2000,
-    .text =
-        {
-            .title = "A mutex protects the threads of one process; the second process has its own.",
-            .question = "The service protects its stock by a mutex, and all tests pass. Then it is started "
-                        "twice, behind a load balancer. What does the mutex protect now?",
-            .answers = {"The whole service: the two processes share it, as they share the store.",
-                        "The threads of one process; the other process has a mutex of its own.",
-                        "Nothing any more, not even the threads within one process."},
-            .right = 1,
-            .story = "A mutex is right, and fast, as long as there is one process.\n\n"
-                     "For a sale the service is scaled out: two processes, each with a mutex in its own "
-                     "memory. Client A locks its mutex; client B locks its own. Neither waits.\n\n"
-                     "Both read that one lamp is left, and both sell it. Nothing in the code has changed, "
-                     "no test was red, and the log of each process is as it should be.\n\n"
-                     "The fix: the lock is where both processes can see it, in a store. B waits until A "
-                     "has released.",
-            .broken_code = "static pthread_mutex_t lock;   // one a process\n"
-                           "pthread_mutex_lock(&lock);\n"
-                           "sell();\n"
-                           "pthread_mutex_unlock(&lock);",
-            .fixed_code = "lock_open(\"redis://127.0.0.1\", …, &lock, …);   // one for all\n"
-                          "lock_acquire(lock, \"lamp\", …, &grant);\n"
-                          "sell(grant.fence);\n"
-                          "lock_release(lock, &grant);",
-            .broken_lines = {1},
-            .fixed_lines = {1},
-        },
+    .text.title = "A mutex protects the threads of one process; the second process has its own.",
+    .text.question = "The service protects its stock by a mutex, and all tests pass. Then it is started "
+                     "twice, behind a load balancer. What does the mutex protect now?",
+    .text.answers = {"The whole service: the two processes share it, as they share the store.",
+                     "The threads of one process; the other process has a mutex of its own.",
+                     "Nothing any more, not even the threads within one process."},
+    .text.right = 1,
+    .text.story = "A mutex is right, and fast, as long as there is one process.\n\n"
+                  "For a sale the service is scaled out: two processes, each with a mutex in its own "
+                  "memory. Client A locks its mutex; client B locks its own. Neither waits.\n\n"
+                  "Both read that one lamp is left, and both sell it. Nothing in the code has changed, "
+                  "no test was red, and the log of each process is as it should be.\n\n"
+                  "The fix: the lock is where both processes can see it, in a store. B waits until A "
+                  "has released.",
+    .text.broken_code = "static pthread_mutex_t lock;   // one a process\n"
+                        "pthread_mutex_lock(&lock);\n"
+                        "sell();\n"
+                        "pthread_mutex_unlock(&lock);",
+    .text.fixed_code = "lock_open(\"redis://127.0.0.1\", …, &lock, …);   // one for all\n"
+                       "lock_acquire(lock, \"lamp\", …, &grant);\n"
+                       "sell(grant.fence);\n"
+                       "lock_release(lock, &grant);",
+    .text.broken_lines = {1},
+    .text.fixed_lines = {1},
     .play = two_processes_play,
 };
 
@@ -123,9 +114,10 @@ static void half_a_basket_play(struct stage *stage, bool broken) {
     struct proxy *link = stage_start_link(stage, redis->port);
     char lock[64];
     snprintf(lock, sizeof lock, "redis://127.0.0.1:%d?ttl=%lld", redis->port, (long long)stage_ttl_ms(stage));
-    struct server *service =
-        stage_start_seckilld(stage, "seckilld", proxy_port(link), "--teaching", "--lock", lock, "--basket",
-                             broken ? "naive" : "locked", "--fencing", broken ? "off" : "on", NULL);
+    const char *const options[] = {
+        "--teaching",          "--lock", lock, "--basket", broken ? "naive" : "locked", "--fencing",
+        broken ? "off" : "on", NULL};
+    struct server *service = stage_start_seckilld(stage, "seckilld", proxy_port(link), options);
     for (int i = 0; i < LINES; i++)
         server_put_item(service, basket_items[i], "{\"stock\":10}");
     stage_begin(stage);
@@ -150,44 +142,41 @@ static void half_a_basket_play(struct stage *stage, bool broken) {
 const struct scenario scenario_half_a_basket = {
     .name = "half-a-basket",
     .ttl_ms = 1000,
-    .text =
-        {
-            .title = "A lock keeps others out, but does not finish what a dead holder began: half a basket "
-                     "is sold.",
-            .question = "A basket has a lamp and a shade, all or nothing. The lock is perfect: nobody else "
-                        "touches the two. The service dies after the first write. What is sold?",
-            .answers = {"Nothing: the lock undoes the first write when its holder dies.",
-                        "Both: whoever gets the lock next finishes the basket.",
-                        "The lamp alone: the lock keeps others out, and finishes nothing."},
-            .right = 2,
-            .story = "The two items are in different slots, so no script can write both. A lock makes sure "
-                     "that nobody else writes in between.\n\n"
-                     "The service takes the lock, reads both items, and writes the lamp. Then it is "
-                     "killed.\n\n"
-                     "The lock expires, as it should. But the lamp is sold and the shade is not. Nobody "
-                     "knows that the two belonged together, so nobody ever puts it right.\n\n"
-                     "A lock gives isolation: others are kept out. It does not give atomicity: all or "
-                     "nothing.\n\n"
-                     "The fix is a journal. Before the first write the service writes down what it is "
-                     "about to do; each write is idempotent, by the basket's id; when all is written, it "
-                     "notes that. After a restart, or on another instance, recovery reads the journal, "
-                     "takes the same locks, and finishes what was begun: forward if it was decided, back "
-                     "if it was not.",
-            .broken_code = "acquire(lamp), acquire(shade)\n"
-                           "write(lamp, sold)\n"
-                           "# dies here\n"
-                           "write(shade, sold)\n"
-                           "release both",
-            .fixed_code = "journal: basket-1 intends lamp 1, shade 1\n"
-                          "acquire(lamp), acquire(shade)\n"
-                          "write(lamp, sold, by basket-1)\n"
-                          "# dies here; whoever reads the journal goes on\n"
-                          "write(shade, sold, by basket-1)\n"
-                          "journal: basket-1 is decided\n"
-                          "release both",
-            .broken_lines = {2, 4},
-            .fixed_lines = {1},
-        },
+    .text.title = "A lock keeps others out, but does not finish what a dead holder began: half a basket "
+                  "is sold.",
+    .text.question = "A basket has a lamp and a shade, all or nothing. The lock is perfect: nobody else "
+                     "touches the two. The service dies after the first write. What is sold?",
+    .text.answers = {"Nothing: the lock undoes the first write when its holder dies.",
+                     "Both: whoever gets the lock next finishes the basket.",
+                     "The lamp alone: the lock keeps others out, and finishes nothing."},
+    .text.right = 2,
+    .text.story = "The two items are in different slots, so no script can write both. A lock makes sure "
+                  "that nobody else writes in between.\n\n"
+                  "The service takes the lock, reads both items, and writes the lamp. Then it is "
+                  "killed.\n\n"
+                  "The lock expires, as it should. But the lamp is sold and the shade is not. Nobody "
+                  "knows that the two belonged together, so nobody ever puts it right.\n\n"
+                  "A lock gives isolation: others are kept out. It does not give atomicity: all or "
+                  "nothing.\n\n"
+                  "The fix is a journal. Before the first write the service writes down what it is "
+                  "about to do; each write is idempotent, by the basket's id; when all is written, it "
+                  "notes that. After a restart, or on another instance, recovery reads the journal, "
+                  "takes the same locks, and finishes what was begun: forward if it was decided, back "
+                  "if it was not.",
+    .text.broken_code = "acquire(lamp), acquire(shade)\n"
+                        "write(lamp, sold)\n"
+                        "# dies here\n"
+                        "write(shade, sold)\n"
+                        "release both",
+    .text.fixed_code = "journal: basket-1 intends lamp 1, shade 1\n"
+                       "acquire(lamp), acquire(shade)\n"
+                       "write(lamp, sold, by basket-1)\n"
+                       "# dies here; whoever reads the journal goes on\n"
+                       "write(shade, sold, by basket-1)\n"
+                       "journal: basket-1 is decided\n"
+                       "release both",
+    .text.broken_lines = {2, 4},
+    .text.fixed_lines = {1},
     .play = half_a_basket_play,
 };
 
@@ -201,19 +190,17 @@ static void twice_is_harmless_play(struct stage *stage, bool broken) {
     struct cast cast;
     const char *once = broken ? NULL : "delivery-of-order-77";
     int64_t ttl_ms = stage_ttl_ms(stage), wait_ms = TWICE_WAIT_TTLS * ttl_ms;
-    cast_open(&cast, stage, "redis", false);
-    cast_set_redis_lock(&cast, "", ttl_ms);
+    cast_open_redis(&cast, stage, false, "");
     struct client *a = cast_client(&cast, "worker-a"), *b = cast_client(&cast, "worker-b");
     stage_begin(stage);
     observer_fill_stock(cast.shop, ORDER, 1);
     observer_fill_stock(cast.shop, "cache", 0);
-    observer_watch_redis(cast.clients, cast.shop, ORDER);
+    observer_watch(cast.clients, cast.lock_servers, cast.lock_server_count, "", ORDER);
     stage_until(stage, 30 + stage_random(stage, 0, 30));
     client_acquire(a, ORDER, wait_ms);
     client_read_stock(a, ORDER);
     client_pause(a, "stopped beyond its lease");
-    client_begin_acquire(b, ORDER, wait_ms);
-    client_wait(b);
+    client_acquire(b, ORDER, wait_ms);
     client_read_stock(b, ORDER);
     client_refresh(b, "cache");
     client_sell(b, ORDER, STOCK_COMPUTED, once);
@@ -230,40 +217,37 @@ static void twice_is_harmless_play(struct stage *stage, bool broken) {
 const struct scenario scenario_twice_is_harmless = {
     .name = "twice-is-harmless",
     .ttl_ms = 800,
-    .text =
-        {
-            .title = "A lock for efficiency may fail, if work done twice is harmless; an order is not.",
-            .question = "Two workers refresh a cache, and deliver an order, under a lock that one of them "
-                        "loses by a pause. Both tasks are done twice. Which of them costs money?",
-            .answers = {"Neither: the lock makes sure that each of them is done once.",
-                        "The delivery: a cache may be filled twice, an order may not be delivered twice.",
-                        "Both: each of them is a write, and no write may be done twice."},
-            .right = 1,
-            .story = "There are two reasons to take a lock. One is efficiency: the same work should not be "
-                     "done twice. The other is correctness: if it is done twice, something is wrong.\n\n"
-                     "Worker A takes the lock, and is stopped beyond its lease. Worker B takes it, "
-                     "refreshes the cache, and delivers order 77.\n\n"
-                     "A wakes up and does the same. The cache is refreshed a second time: the same value "
-                     "is written again. That costs a little time, and nothing else. For this any lock is "
-                     "good enough.\n\n"
-                     "The order is delivered a second time, and that costs money.\n\n"
-                     "The fix is not a better lock. It is an idempotency key: each delivery carries the "
-                     "key of its order, and the store does what has a key once. A's second delivery is "
-                     "refused as repeated; the cache is still refreshed twice, and nobody minds. seckilld "
-                     "treats every purchase this way.",
-            .broken_code = "acquire(lock)\n"
-                           "refresh(cache)           # twice: harmless\n"
-                           "deliver(order)           # twice: costs money\n"
-                           "release(lock)",
-            .fixed_code = "acquire(lock)\n"
-                          "refresh(cache)           # twice: still harmless\n"
-                          "deliver(order, key = order.id)\n"
-                          "release(lock)\n"
-                          "\n"
-                          "-- in the store, with the write:\n"
-                          "if redis.call('SADD', once, key) == 0 then return 'repeated' end",
-            .broken_lines = {3},
-            .fixed_lines = {3, 7},
-        },
+    .text.title = "A lock for efficiency may fail, if work done twice is harmless; an order is not.",
+    .text.question = "Two workers refresh a cache, and deliver an order, under a lock that one of them "
+                     "loses by a pause. Both tasks are done twice. Which of them costs money?",
+    .text.answers = {"Neither: the lock makes sure that each of them is done once.",
+                     "The delivery: a cache may be filled twice, an order may not be delivered twice.",
+                     "Both: each of them is a write, and no write may be done twice."},
+    .text.right = 1,
+    .text.story = "There are two reasons to take a lock. One is efficiency: the same work should not be "
+                  "done twice. The other is correctness: if it is done twice, something is wrong.\n\n"
+                  "Worker A takes the lock, and is stopped beyond its lease. Worker B takes it, "
+                  "refreshes the cache, and delivers order 77.\n\n"
+                  "A wakes up and does the same. The cache is refreshed a second time: the same value "
+                  "is written again. That costs a little time, and nothing else. For this any lock is "
+                  "good enough.\n\n"
+                  "The order is delivered a second time, and that costs money.\n\n"
+                  "The fix is not a better lock. It is an idempotency key: each delivery carries the "
+                  "key of its order, and the store does what has a key once. A's second delivery is "
+                  "refused as repeated; the cache is still refreshed twice, and nobody minds. seckilld "
+                  "treats every purchase this way.",
+    .text.broken_code = "acquire(lock)\n"
+                        "refresh(cache)           # twice: harmless\n"
+                        "deliver(order)           # twice: costs money\n"
+                        "release(lock)",
+    .text.fixed_code = "acquire(lock)\n"
+                       "refresh(cache)           # twice: still harmless\n"
+                       "deliver(order, key = order.id)\n"
+                       "release(lock)\n"
+                       "\n"
+                       "-- in the store, with the write:\n"
+                       "if redis.call('SADD', once, key) == 0 then return 'repeated' end",
+    .text.broken_lines = {3},
+    .text.fixed_lines = {3, 7},
     .play = twice_is_harmless_play,
 };

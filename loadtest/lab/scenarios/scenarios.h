@@ -1,5 +1,6 @@
 /* Scenarios: each is one way in which a sale goes wrong, and what fixes it. It is played twice, broken and
- * fixed, with the same fault at the same moment. A file has the scenarios of one theme. */
+ * fixed, with the same fault at the same moment. A file has the scenarios of one theme; scenarios.c has the
+ * list of them, and plays one. */
 #ifndef LOADTEST_LAB_SCENARIOS_SCENARIOS_H
 #define LOADTEST_LAB_SCENARIOS_SCENARIOS_H
 
@@ -37,5 +38,25 @@ extern const struct scenario *const scenarios[];
 
 /* Returns NULL if no scenario has this name. */
 const struct scenario *scenario_find(const char *name);
+
+/* ---- one play of a scenario: on a stage of its own, recorded, and judged ---- */
+
+struct play_plan {
+    const struct scenario *scenario;
+    bool broken;    /* the play is named and judged as the broken one */
+    bool fixed_way; /* the play runs as the fixed one: with `broken`, a test sees that the judge finds no
+                       fault */
+    int64_t seed;
+    const char *work;     /* a directory for the servers; the play makes its own in it */
+    const char *programs; /* where seckill-lab and the others are; NULL: beside this program */
+    const char *logs;     /* where the logs of servers and clients go if the set-up fails */
+    const char *events;   /* the file that is written */
+    void *ctx;            /* see stage_options */
+};
+
+/* Plays a scenario, and reads back what was recorded; the verdict is the last line of the file. Blocks until
+ * the play has ended. Must be called from the main thread, since processes are started. Returns false, and
+ * the reason in `error`, if the file could not be written or read. */
+bool play_run(const struct play_plan *plan, struct judged_play *played, char *error, size_t error_size);
 
 #endif

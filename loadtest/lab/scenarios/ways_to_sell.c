@@ -1,7 +1,6 @@
 /* Ways to sell without a lock: read, compare, write oversells; a command or a script that decides in the
  * store does not. */
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/stage/stage_sale.h"
 
 enum { STEP_MS = 10, BUYERS = 64, BUYER_UNITS = 100, BUYER_MOST = 4, BUYER_WORK_MS = 3 };
@@ -31,8 +30,8 @@ static void no_lock_play(struct stage *stage, bool broken) {
     struct client *buyers[BUYERS];
     struct cast cast;
     cast_open(&cast, stage, "redis", false);
-    const struct client_options options = {.name = "buyer", .url = "none:", .stock = cast.shop};
-    client_start_many(cast.clients, &options, BUYERS, buyers);
+    snprintf(cast.url, sizeof cast.url, "none:");
+    cast_crowd(&cast, "buyer", BUYERS, buyers);
     two_buyers(&cast, way);
     observer_fill_stock(cast.shop, "bottle", BUYER_UNITS);
     for (int i = 0; i < BUYERS; i++)
@@ -46,41 +45,38 @@ const struct scenario scenario_no_lock = {
     .name = "no-lock",
     .ttl_ms = 1000,
     .shows_steps = true,
-    .text =
-        {
-            .title = "Read, compare, write is not atomic: two buyers read the same last unit, and both get "
-                     "it.",
-            .question = "Two buyers want the last lamp. Each reads how many are left, sees one, and writes "
-                        "back one less. How many lamps are sold?",
-            .answers =
-                {"One: Redis runs one command after the other, so the second write comes too late and fails.",
-                 "Two: both have read one, and each writes what it has computed.",
-                 "None: the two writes undo each other, and the lamp stays on the shelf."},
-            .right = 1,
-            .story = "The stock is a number in Redis. A sale reads it, compares it with the quantity, and "
-                     "writes the new number.\n\n"
-                     "Redis runs one command after the other, so neither the read nor the write can be "
-                     "interrupted. But between them the commands of others are run.\n\n"
-                     "Client A reads 1. Client B reads 1. A writes 0: sold. B writes 0: sold. Nothing in "
-                     "the data shows that anything went wrong; the shelf says 0, as it should.\n\n"
-                     "Then 64 buyers do the same with a hundred bottles. Each write forgets what was sold "
-                     "since its read, so far more than a hundred are sold before the number reaches 0.\n\n"
-                     "The fix needs no lock. One script reads, compares and subtracts, and Redis runs "
-                     "nothing in between. The second buyer is told that the lamp is sold out.",
-            .broken_code = "left = GET stock          # both read 1\n"
-                           "if left < quantity: return sold_out\n"
-                           "SET stock (left - quantity)   # both write 0\n"
-                           "return sold                   # twice",
-            .fixed_code = "-- one script: nothing runs in between\n"
-                          "local left = redis.call('HGET', KEYS[1], 'available')\n"
-                          "if tonumber(left) < quantity then\n"
-                          "    return 'sold-out'\n"
-                          "end\n"
-                          "redis.call('HINCRBY', KEYS[1], 'available', -quantity)\n"
-                          "redis.call('HINCRBY', KEYS[1], 'sold', quantity)",
-            .broken_lines = {3},
-            .fixed_lines = {6},
-        },
+    .text.title = "Read, compare, write is not atomic: two buyers read the same last unit, and both get "
+                  "it.",
+    .text.question = "Two buyers want the last lamp. Each reads how many are left, sees one, and writes "
+                     "back one less. How many lamps are sold?",
+    .text.answers =
+        {"One: Redis runs one command after the other, so the second write comes too late and fails.",
+         "Two: both have read one, and each writes what it has computed.",
+         "None: the two writes undo each other, and the lamp stays on the shelf."},
+    .text.right = 1,
+    .text.story = "The stock is a number in Redis. A sale reads it, compares it with the quantity, and "
+                  "writes the new number.\n\n"
+                  "Redis runs one command after the other, so neither the read nor the write can be "
+                  "interrupted. But between them the commands of others are run.\n\n"
+                  "Client A reads 1. Client B reads 1. A writes 0: sold. B writes 0: sold. Nothing in "
+                  "the data shows that anything went wrong; the shelf says 0, as it should.\n\n"
+                  "Then 64 buyers do the same with a hundred bottles. Each write forgets what was sold "
+                  "since its read, so far more than a hundred are sold before the number reaches 0.\n\n"
+                  "The fix needs no lock. One script reads, compares and subtracts, and Redis runs "
+                  "nothing in between. The second buyer is told that the lamp is sold out.",
+    .text.broken_code = "left = GET stock          # both read 1\n"
+                        "if left < quantity: return sold_out\n"
+                        "SET stock (left - quantity)   # both write 0\n"
+                        "return sold                   # twice",
+    .text.fixed_code = "-- one script: nothing runs in between\n"
+                       "local left = redis.call('HGET', KEYS[1], 'available')\n"
+                       "if tonumber(left) < quantity then\n"
+                       "    return 'sold-out'\n"
+                       "end\n"
+                       "redis.call('HINCRBY', KEYS[1], 'available', -quantity)\n"
+                       "redis.call('HINCRBY', KEYS[1], 'sold', quantity)",
+    .text.broken_lines = {3},
+    .text.fixed_lines = {6},
     .play = no_lock_play,
 };
 
@@ -89,8 +85,8 @@ const struct scenario scenario_no_lock = {
 static const char *const safe_strategies[] = {"decr", "optimistic", "lua", "batch", NULL};
 
 /* Notes the speed too, unless the strategy oversold. */
-static void note_speed(struct stage *stage, const char *item, const struct crowd_result *result,
-                       const struct seckilld_audit *audit) {
+static void note_speed(struct stage *stage, const char *item, const struct crowd_result *result) {
+    const struct seckilld_audit *audit = &result->audit;
     char text[120];
     int length = snprintf(text, sizeof text, "%s sold %lld of %lld", item, (long long)audit->sold,
                           (long long)audit->stock);
@@ -108,19 +104,19 @@ static void strategies_sell(struct stage *stage, const struct server *service, c
     char terms[80];
     struct crowd crowd;
     struct crowd_result result;
-    struct seckilld_audit audit;
     snprintf(terms, sizeof terms, "{\"stock\":100,\"strategy\":\"%s\"}", strategy);
     server_put_item(service, strategy, terms);
     crowd_start(&crowd, service, &options);
-    if (crowd_finish(&crowd, &result) && crowd_record(&crowd, &result, op, &audit))
-        note_speed(stage, strategy, &result, &audit);
+    if (crowd_finish(&crowd, op, &result))
+        note_speed(stage, strategy, &result);
 }
 
 static void strategies_play(struct stage *stage, bool broken) {
     struct cast cast;
     uint64_t op = 1000;
     cast_open(&cast, stage, "redis", false);
-    struct server *service = stage_start_seckilld(stage, "seckilld", cast.shop->port, "--teaching", NULL);
+    struct server *service =
+        stage_start_seckilld(stage, "seckilld", cast.shop->port, (const char *const[]){"--teaching", NULL});
     two_buyers(&cast, broken ? STOCK_COMPUTED : STOCK_DECIDED);
     if (broken)
         strategies_sell(stage, service, "naive", op);
@@ -132,39 +128,36 @@ const struct scenario scenario_strategies = {
     .name = "strategies",
     .ttl_ms = 1000,
     .shows_steps = true,
-    .text =
-        {
-            .title = "Read, compare, write oversells; a decrement, a transaction and a script do not, at "
-                     "different prices.",
-            .question = "A hundred units, 64 connections, 2,000 buyers, and five ways to sell in the same "
-                        "Redis. Which of them oversell?",
-            .answers = {"All five: Redis has no command that compares and writes in one step.",
-                        "None of them: Redis runs one command after the other, so nobody comes between.",
-                        "naive alone: the others let Redis decide whether there is enough."},
-            .right = 2,
-            .story = "naive reads the stock, compares, and writes. Between the read and the write others "
-                     "sell, and their sales are forgotten.\n\n"
-                     "decr subtracts first, looks at the sign, and gives back what it should not have "
-                     "taken. DECRBY is one command, so it is right.\n\n"
-                     "optimistic reads under WATCH, and writes by MULTI and EXEC: EXEC does nothing if the "
-                     "item has changed since, and the buyer tries again. It is right, and slow when many "
-                     "want the same item.\n\n"
-                     "lua reads, compares and writes in one script: right, and one round trip.\n\n"
-                     "batch gathers all buyers that wait while a script call is in flight, and sells to "
-                     "them in one call. It is right as lua is, and costs one call for many buyers.\n\n"
-                     "How fast naive is does not matter: it sells what it does not have.",
-            .broken_code = "# naive\n"
-                           "left = HGET item available\n"
-                           "if left < quantity: return sold_out\n"
-                           "HSET item available (left - quantity)",
-            .fixed_code = "# decr\n"
-                          "if HINCRBY item available -quantity < 0: give it back\n"
-                          "# optimistic\n"
-                          "WATCH item; left = HGET …; MULTI; HSET …; EXEC\n"
-                          "# lua, batch\n"
-                          "EVALSHA script   # compares and subtracts",
-            .broken_lines = {4},
-            .fixed_lines = {2, 4, 6},
-        },
+    .text.title = "Read, compare, write oversells; a decrement, a transaction and a script do not, at "
+                  "different prices.",
+    .text.question = "A hundred units, 64 connections, 2,000 buyers, and five ways to sell in the same "
+                     "Redis. Which of them oversell?",
+    .text.answers = {"All five: Redis has no command that compares and writes in one step.",
+                     "None of them: Redis runs one command after the other, so nobody comes between.",
+                     "naive alone: the others let Redis decide whether there is enough."},
+    .text.right = 2,
+    .text.story = "naive reads the stock, compares, and writes. Between the read and the write others "
+                  "sell, and their sales are forgotten.\n\n"
+                  "decr subtracts first, looks at the sign, and gives back what it should not have "
+                  "taken. DECRBY is one command, so it is right.\n\n"
+                  "optimistic reads under WATCH, and writes by MULTI and EXEC: EXEC does nothing if the "
+                  "item has changed since, and the buyer tries again. It is right, and slow when many "
+                  "want the same item.\n\n"
+                  "lua reads, compares and writes in one script: right, and one round trip.\n\n"
+                  "batch gathers all buyers that wait while a script call is in flight, and sells to "
+                  "them in one call. It is right as lua is, and costs one call for many buyers.\n\n"
+                  "How fast naive is does not matter: it sells what it does not have.",
+    .text.broken_code = "# naive\n"
+                        "left = HGET item available\n"
+                        "if left < quantity: return sold_out\n"
+                        "HSET item available (left - quantity)",
+    .text.fixed_code = "# decr\n"
+                       "if HINCRBY item available -quantity < 0: give it back\n"
+                       "# optimistic\n"
+                       "WATCH item; left = HGET …; MULTI; HSET …; EXEC\n"
+                       "# lua, batch\n"
+                       "EVALSHA script   # compares and subtracts",
+    .text.broken_lines = {4},
+    .text.fixed_lines = {2, 4, 6},
     .play = strategies_play,
 };

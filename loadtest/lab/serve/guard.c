@@ -1,4 +1,5 @@
-#include "loadtest/lab/serve/guard.h"
+/* The guard of the page server: its own host, its own page, and the token of changes. */
+#include "loadtest/lab/serve/page_server.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -8,10 +9,6 @@
 #include "base/url_parts.h"
 
 enum { NAME_SIZE = 64 };
-
-static struct guard_refusal guard_refuse(int status, const char *title, const char *detail) {
-    return (struct guard_refusal){.status = status, .title = title, .detail = detail};
-}
 
 /* Accepts addresses and "localhost", since DNS can point any other name at this address. */
 static bool is_own_host(const struct guard *guard, const char *text) {
@@ -53,31 +50,34 @@ static bool is_token(const struct guard *guard, const char *token) {
     return differs == 0;
 }
 
-static const struct guard_refusal none = {.status = 0};
-
+/* Checks a request that changes something. */
 static struct guard_refusal check_change(const struct guard *guard, const struct guard_request *request) {
     if (!is_same_origin(request))
-        return guard_refuse(403, "another page asks",
-                            "Only the lab's own page may do this: its Origin is missing or another one.");
+        return (struct guard_refusal){
+            403, "another page asks",
+            "Only the lab's own page may do this: its Origin is missing or another one."};
     if (!is_json(request->content_type))
-        return guard_refuse(415, "not JSON", "Send the body as Content-Type: application/json.");
+        return (struct guard_refusal){415, "not JSON", "Send the body as Content-Type: application/json."};
     if (!is_token(guard, request->token))
-        return guard_refuse(403, "no token",
-                            "Send the token of GET /api/lab as X-Lab-Token. If the lab was started "
-                            "anew, load the page again.");
-    return none;
+        return (struct guard_refusal){403, "no token",
+                                      "Send the token of GET /api/lab as X-Lab-Token. If the lab was started "
+                                      "anew, load the page again."};
+    return (struct guard_refusal){.status = 0};
 }
 
 struct guard_refusal guard_check(const struct guard *guard, const struct guard_request *request) {
     bool reads = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     if (!request->host || !is_own_host(guard, request->host))
-        return guard_refuse(403, "another host",
-                            "Open the lab by the address that it printed when it started.");
+        return (struct guard_refusal){403, "another host",
+                                      "Open the lab by the address that it printed when it started."};
     if (!reads && strcmp(request->method, "POST") != 0)
-        return guard_refuse(405, "no such method", "The lab knows GET, HEAD and POST.");
+        return (struct guard_refusal){405, "no such method", "The lab knows GET, HEAD and POST."};
     /* Browsers send Sec-Fetch-Site. A link from another site may open the page, and nothing else. */
     if (request->fetch_site && strcmp(request->fetch_site, "same-origin") != 0 &&
         strcmp(request->fetch_site, "none") != 0 && !(reads && strcmp(request->path, "/") == 0))
-        return guard_refuse(403, "another site's page", "Only the lab's own page may ask for this.");
-    return reads ? none : check_change(guard, request);
+        return (struct guard_refusal){403, "another site's page",
+                                      "Only the lab's own page may ask for this."};
+    if (reads)
+        return (struct guard_refusal){.status = 0};
+    return check_change(guard, request);
 }

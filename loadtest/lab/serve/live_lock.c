@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "loadtest/lab/scenarios/cast.h"
-#include "loadtest/lab/serve/live.h"
-#include "loadtest/lab/stage/stage_servers.h"
+#include "loadtest/lab/serve/run_control.h"
 
 enum {
     CLIENTS = 3,
@@ -21,16 +20,12 @@ enum {
 enum client_state { RUNS, PAUSED, DEAD };
 
 struct lock_play {
-    struct stage *stage;
+    const struct live_lock *lock;
     struct cast cast;
     struct client *clients[CLIENTS];
     enum client_state states[CLIENTS];
     int revivals;
-    struct {
-        struct server *server;
-        struct proxy *link; /* between the server and the clients */
-    } servers[LIVE_SERVERS];
-    int server_count;
+    struct proxy *links[LIVE_SERVERS]; /* between the servers, which the cast has, and the clients */
     /* Only below Sentinel. `sentinel` is NULL without it, and once the master was killed. */
     struct server *sentinel, *replica;
     struct proxy *to_replica;
@@ -40,131 +35,58 @@ const char *const live_clients[CLIENTS + 1] = {"client-a", "client-b", "client-c
 
 /* ---- the locks ---- */
 
-static void add_server(struct lock_play *p, struct server *server) {
-    p->servers[p->server_count].server = server;
-    p->servers[p->server_count++].link = stage_start_link(p->stage, server->port);
-}
-
-static int port_of(const struct lock_play *p, int i) {
-    return proxy_port(p->servers[i].link);
-}
-
-static void watch_redis(const struct lock_play *p) {
-    for (int i = 0; i < p->server_count; i++)
-        observer_watch_redis(p->cast.clients, p->servers[i].server, CAST_ITEM);
-    if (p->replica)
-        observer_watch_redis(p->cast.clients, p->replica, CAST_ITEM);
-}
-
-static void start_redis(struct lock_play *p, const char *variant) {
-    add_server(p, stage_start_redis_with_clock(p->stage, "redis"));
-    cast_set_lock(&p->cast, "redis://127.0.0.1:%d%s", port_of(p, 0), variant);
-}
-
-static void start_owner(struct lock_play *p) {
-    start_redis(p, "");
-}
-
-static void start_set_del(struct lock_play *p) {
-    start_redis(p, "?variant=set-del");
-}
-
-static void start_watchdog(struct lock_play *p) {
-    start_redis(p, "?variant=watchdog");
-}
-
-static void start_redlock(struct lock_play *p) {
-    static const char *const names[LIVE_SERVERS] = {"node-1", "node-2", "node-3"};
-    for (int i = 0; i < LIVE_SERVERS; i++)
-        add_server(p, stage_start_redis_with_clock(p->stage, names[i]));
-    cast_set_lock(&p->cast, "redlock://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", port_of(p, 0), port_of(p, 1),
-                  port_of(p, 2));
-}
-
-static void start_sentinel(struct lock_play *p) {
-    struct server *master = stage_start_redis(p->stage, "redis-1", NULL);
-    p->to_replica = stage_start_link(p->stage, master->port);
-    p->replica = stage_start_replica(p->stage, "redis-2", proxy_port(p->to_replica));
-    p->sentinel = stage_start_sentinel(p->stage, "sentinel", master->port);
-    add_server(p, master);
-    cast_set_lock(&p->cast, "redis://127.0.0.1:%d", port_of(p, 0));
-}
-
-static void start_etcd(struct lock_play *p) {
+static struct server *start_etcd(struct stage *stage, const char *name) {
     struct server *member;
-    stage_start_etcd(p->stage, "etcd", 1, &member);
-    add_server(p, member);
-    cast_set_lock(&p->cast, "etcd://127.0.0.1:%d", port_of(p, 0));
+    stage_start_etcd(stage, name, 1, &member);
+    return member;
 }
 
-static void watch_etcd(const struct lock_play *p) {
-    struct server *member = p->servers[0].server;
-    observer_watch_etcd(p->cast.clients, &member, 1, "lock/", CAST_ITEM);
-}
-
-static void start_zookeeper(struct lock_play *p) {
-    add_server(p, stage_start_zookeeper(p->stage, "zookeeper"));
-    cast_set_lock(&p->cast, "zookeeper://127.0.0.1:%d", port_of(p, 0));
-}
-
-static void watch_zookeeper(const struct lock_play *p) {
-    observer_watch_zookeeper(p->cast.clients, p->servers[0].server, CAST_ITEM);
+/* Starts the servers of the lock, with a link between each and the clients. */
+static void start_lock(struct lock_play *p) {
+    const struct live_lock *lock = p->lock;
+    struct stage *stage = p->cast.stage;
+    int ports[LIVE_SERVERS], count = 0;
+    for (; lock->servers[count]; count++) {
+        struct server *server = cast_add_lock_server(&p->cast, lock->start(stage, lock->servers[count]));
+        p->links[count] = stage_start_link(stage, server->port);
+        ports[count] = proxy_port(p->links[count]);
+    }
+    cast_set_lock(&p->cast, lock->scheme, ports, count, lock->options ? lock->options : "");
+    if (!lock->master)
+        return;
+    int master_port = p->cast.lock_servers[0]->port;
+    p->to_replica = stage_start_link(stage, master_port);
+    p->replica =
+        cast_add_lock_server(&p->cast, stage_start_replica(stage, "redis-2", proxy_port(p->to_replica)));
+    p->sentinel = stage_start_sentinel(stage, "sentinel", master_port);
 }
 
 const struct live_lock live_locks[] = {
-    {.id = "redis",
-     .name = "Redis, unique owner",
-     .about =
-         "SET NX PX with a unique owner, released by a script that compares; it can give a fencing token.",
-     .fence = true,
-     .clock = true,
-     .servers = {"redis"},
-     .start = start_owner,
-     .watch = watch_redis},
-    {.id = "set-del",
-     .name = "Redis, SET and DEL (V2.0)",
-     .about = "SET NX PX takes the lock, DEL releases it, whoever has it by then.",
-     .clock = true,
-     .servers = {"redis"},
-     .start = start_set_del,
-     .watch = watch_redis},
-    {.id = "watchdog",
-     .name = "Redis, watchdog",
-     .about = "As Redisson: a lease that the client renews for as long as its process lives.",
-     .clock = true,
-     .servers = {"redis"},
-     .start = start_watchdog,
-     .watch = watch_redis},
-    {.id = "sentinel",
-     .name = "Redis, master and replica with Sentinel",
-     .about = "The lock of the unique owner, on a master that may die before its replica knows the lock.",
-     .fence = true,
-     .servers = {"redis-1"},
-     .master = "redis-1",
-     .start = start_sentinel,
-     .watch = watch_redis},
-    {.id = "redlock",
-     .name = "Redlock, three nodes",
-     .about = "A majority of three independent Redis servers grants the lock; there is no fencing token.",
-     .clock = true,
-     .servers = {"node-1", "node-2", "node-3"},
-     .start = start_redlock,
-     .watch = watch_redis},
-    {.id = "etcd",
-     .name = "etcd",
-     .about =
-         "A key with a lease, and each waiter watches the one before it; its revision is a fencing token.",
-     .fence = true,
-     .servers = {"etcd"},
-     .start = start_etcd,
-     .watch = watch_etcd},
-    {.id = "zookeeper",
-     .name = "ZooKeeper",
-     .about = "An ephemeral node of a session, in sequence; its zxid is a fencing token.",
-     .fence = true,
-     .servers = {"zookeeper"},
-     .start = start_zookeeper,
-     .watch = watch_zookeeper},
+    {"redis", "Redis, unique owner",
+     "SET NX PX with a unique owner, released by a script that compares; it can give a fencing token.",
+     .fence = true, .clock = true, .servers = {"redis"}, .scheme = "redis",
+     .start = stage_start_redis_with_clock},
+    {"set-del", "Redis, SET and DEL (V2.0)",
+     "SET NX PX takes the lock, DEL releases it, whoever has it by then.", .clock = true,
+     .servers = {"redis"}, .scheme = "redis", .options = "variant=set-del",
+     .start = stage_start_redis_with_clock},
+    {"watchdog", "Redis, watchdog",
+     "As Redisson: a lease that the client renews for as long as its process lives.", .clock = true,
+     .servers = {"redis"}, .scheme = "redis", .options = "variant=watchdog",
+     .start = stage_start_redis_with_clock},
+    {"sentinel", "Redis, master and replica with Sentinel",
+     "The lock of the unique owner, on a master that may die before its replica knows the lock.",
+     .fence = true, .servers = {"redis-1"}, .master = "redis-1", .scheme = "redis",
+     .start = cast_start_redis},
+    {"redlock", "Redlock, three nodes",
+     "A majority of three independent Redis servers grants the lock; there is no fencing token.",
+     .clock = true, .servers = {"node-1", "node-2", "node-3"}, .scheme = "redlock",
+     .start = stage_start_redis_with_clock},
+    {"etcd", "etcd",
+     "A key with a lease, and each waiter watches the one before it; its revision is a fencing token.",
+     .fence = true, .servers = {"etcd"}, .scheme = "etcd", .start = start_etcd},
+    {"zookeeper", "ZooKeeper", "An ephemeral node of a session, in sequence; its zxid is a fencing token.",
+     .fence = true, .servers = {"zookeeper"}, .scheme = "zookeeper", .start = stage_start_zookeeper},
     {.id = NULL},
 };
 
@@ -175,125 +97,115 @@ static void begin_shop(struct client *client) {
 }
 
 static const char *revive_client(struct lock_play *p, int i) {
-    if (p->states[i] != DEAD)
-        return "it is alive";
     if (p->revivals++ >= REVIVALS)
         return "it was started too often: begin a new run";
     p->clients[i] = cast_client(&p->cast, live_clients[i]);
-    stage_fault_over(p->stage, live_clients[i], "killed");
+    stage_fault_over(p->cast.stage, live_clients[i], "killed");
     begin_shop(p->clients[i]);
-    p->states[i] = RUNS;
     return NULL;
 }
 
 static const char *inject_into_client(struct lock_play *p, int i, enum run_fault fault) {
-    enum client_state state = p->states[i];
-    switch (fault) {
-    case RUN_FAULT_PAUSE:
-        if (state != RUNS)
-            return state == DEAD ? "it is dead" : "it is paused already";
+    static const struct {
+        const char *refused[DEAD + 1]; /* why not, in this state; NULL: it can be injected */
+        enum client_state then;
+    } faults[] = {
+        [RUN_FAULT_PAUSE] = {{NULL, "it is paused already", "it is dead"}, PAUSED},
+        [RUN_FAULT_RESUME] = {{"it is not paused", NULL, "it is not paused"}, RUNS},
+        [RUN_FAULT_KILL] = {{NULL, NULL, "it is dead already"}, DEAD},
+        [RUN_FAULT_REVIVE] = {{"it is alive", "it is alive", NULL}, RUNS},
+    };
+    if (fault > RUN_FAULT_REVIVE)
+        return "this is for a server, not for a client";
+    const char *why = faults[fault].refused[p->states[i]];
+    if (!why && fault == RUN_FAULT_REVIVE)
+        why = revive_client(p, i);
+    if (why)
+        return why;
+    if (fault == RUN_FAULT_PAUSE)
         client_pause(p->clients[i], "paused by hand");
-        p->states[i] = PAUSED;
-        return NULL;
-    case RUN_FAULT_RESUME:
-        if (state != PAUSED)
-            return "it is not paused";
+    else if (fault == RUN_FAULT_RESUME)
         client_resume(p->clients[i]);
-        p->states[i] = RUNS;
-        return NULL;
-    case RUN_FAULT_KILL:
-        if (state == DEAD)
-            return "it is dead already";
+    else if (fault == RUN_FAULT_KILL)
         client_kill(p->clients[i]);
-        p->states[i] = DEAD;
-        return NULL;
-    case RUN_FAULT_REVIVE: return revive_client(p, i);
-    default: return "this is for a server, not for a client";
-    }
+    p->states[i] = faults[fault].then;
+    return NULL;
 }
 
 /* The replica does not know what the master granted last. Clients reach the new master at the address of the
  * old one, since their link moves. */
 static const char *kill_master(struct lock_play *p) {
-    struct server *master = p->servers[0].server;
+    struct server *master = p->cast.lock_servers[0];
     if (!p->sentinel)
         return "there is no other server that could become master";
     proxy_silence(p->to_replica);
-    stage_pause(p->stage, UNREPLICATED_MS);
-    stage_fault(p->stage, master->name, "killed before it has replicated the lock");
+    stage_pause(p->cast.stage, UNREPLICATED_MS);
+    stage_fault(p->cast.stage, master->name, "killed before it has replicated the lock");
     server_kill(master);
     server_await_promotion(p->sentinel, master->port, p->replica);
-    proxy_point(p->servers[0].link, p->replica->port);
-    proxy_heal(p->servers[0].link);
+    proxy_point(p->links[0], p->replica->port);
+    proxy_heal(p->links[0]);
     p->sentinel = NULL;
     return NULL;
 }
 
-static const char *inject_into_server(struct lock_play *p, int i, const struct live_lock *lock,
-                                      enum run_fault fault) {
-    struct proxy *link = p->servers[i].link;
-    struct server *server = p->servers[i].server;
+static const char *inject_into_server(struct lock_play *p, int i, enum run_fault fault) {
+    struct proxy *link = p->links[i];
+    struct server *server = p->cast.lock_servers[i];
     switch (fault) {
     case RUN_FAULT_CUT:
         if (proxy_is_silent(link))
             return "it is cut off already";
         proxy_silence(link);
-        stage_fault(p->stage, server->name, "cut off");
+        stage_fault(p->cast.stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_HEAL:
         if (!proxy_is_silent(link))
             return "it is not cut off";
         proxy_heal(link);
-        stage_fault_over(p->stage, server->name, "cut off");
+        stage_fault_over(p->cast.stage, server->name, "cut off");
         return NULL;
     case RUN_FAULT_JUMP:
-        if (!lock->clock)
+        if (!p->lock->clock)
             return "its clock cannot be moved";
         server_move_clock(server, JUMP_MS);
         return NULL;
-    case RUN_FAULT_KILL_MASTER: return lock->master ? kill_master(p) : "this lock has no master to kill";
+    case RUN_FAULT_KILL_MASTER: return p->lock->master ? kill_master(p) : "this lock has no master to kill";
     default: return "this is for a client, not for a server";
     }
 }
 
-static const char *inject(struct lock_play *p, const struct live_lock *lock,
-                          const struct run_injection *what) {
+static const char *inject(struct lock_play *p, const struct run_injection *what) {
     for (int i = 0; i < CLIENTS; i++) {
         if (strcmp(what->target, live_clients[i]) == 0)
             return inject_into_client(p, i, what->fault);
     }
-    for (int i = 0; i < p->server_count; i++) {
-        if (strcmp(what->target, p->servers[i].server->name) == 0)
-            return inject_into_server(p, i, lock, what->fault);
+    for (int i = 0; p->lock->servers[i]; i++) {
+        if (strcmp(what->target, p->lock->servers[i]) == 0)
+            return inject_into_server(p, i, what->fault);
     }
     return "there is no such client or server";
 }
 
 /* ---- the play ---- */
 
-static void begin_clients(struct lock_play *p) {
-    for (int i = 0; i < CLIENTS; i++)
-        p->clients[i] = cast_client(&p->cast, live_clients[i]);
-    cast_begin(&p->cast, UNITS);
-}
-
 static void live_lock_play(struct stage *stage, bool broken) {
-    const struct live *live = stage_ctx(stage);
-    const struct live_lock *lock = live->order->lock;
-    struct lock_play p = {.stage = stage};
+    const struct live *live = stage_options(stage)->ctx;
+    struct lock_play p = {.lock = live->order->lock};
     struct run_injection what;
     (void)broken;
     cast_open(&p.cast, stage, "shop", live->order->fencing);
-    lock->start(&p);
-    begin_clients(&p);
-    lock->watch(&p);
+    start_lock(&p);
+    for (int i = 0; i < CLIENTS; i++)
+        p.clients[i] = cast_client(&p.cast, live_clients[i]);
+    cast_begin(&p.cast, UNITS);
     for (int i = 0; i < CLIENTS; i++) {
         begin_shop(p.clients[i]);
         stage_pause(stage, STAGGER_MS);
     }
     while (!stage_failed(stage) && !run_control_stopping(live->control) && stage_now_ms(stage) < PLAY_MS) {
         if (run_control_next_injection(live->control, POLL_MS, &what))
-            run_control_answer(live->control, inject(&p, lock, &what));
+            run_control_answer(live->control, inject(&p, &what));
     }
     observer_read_stock(p.cast.shop, CAST_ITEM);
 }

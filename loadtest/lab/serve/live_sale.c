@@ -2,35 +2,31 @@
  * time. */
 #include <string.h>
 
-#include "loadtest/lab/serve/live.h"
+#include "loadtest/lab/serve/run_control.h"
 #include "loadtest/lab/stage/stage_sale.h"
-#include "loadtest/lab/stage/stage_servers.h"
 
 enum {
     TICK_MS = 100,
     USERS = 10000000, /* so many that nobody buys twice */
     COUNT_MS = 60000, /* the crowd may take so long to resolve its unknown requests and count */
-    NAME_SIZE = SERVER_NAME_SIZE,
     URL_SIZE = 64
 };
 
 const struct live_way live_ways[] = {
-    {"naive", "naive", "Reads the stock, compares, writes what is left: three steps.", false, "naive",
-     LIVE_NO_LOCK},
+    {"naive", "naive", "Reads the stock, compares, writes what is left: three steps.", false, "naive", NULL},
     {"decr", "decrement", "Subtracts, looks at the sign, and gives back what was too much.", true, "decr",
-     LIVE_NO_LOCK},
+     NULL},
     {"optimistic", "optimistic", "WATCH, MULTI, EXEC: tries again when another was faster.", true,
-     "optimistic", LIVE_NO_LOCK},
+     "optimistic", NULL},
     {"lua", "one script", "Reads, compares and subtracts in one script; a call for each buyer.", true, "lua",
-     LIVE_NO_LOCK},
-    {"batch", "one script for many", "The same script, and one call for all who wait.", true, "batch",
-     LIVE_NO_LOCK},
+     NULL},
+    {"batch", "one script for many", "The same script, and one call for all who wait.", true, "batch", NULL},
     {"locked-redis", "naive, under a Redis lock", "The naive three steps, one buyer at a time.", true,
-     "locked", LIVE_REDIS_LOCK},
+     "locked", "redis"},
     {"locked-etcd", "naive, under an etcd lock", "The naive three steps, one buyer at a time.", true,
-     "locked", LIVE_ETCD_LOCK},
+     "locked", "etcd"},
     {"locked-zookeeper", "naive, under a ZooKeeper lock", "The naive three steps, one buyer at a time.", true,
-     "locked", LIVE_ZOOKEEPER_LOCK},
+     "locked", "zookeeper"},
     {.id = NULL},
 };
 
@@ -45,32 +41,21 @@ struct side {
 
 /* ---- before the sale ---- */
 
-static void make_lock_url(char url[URL_SIZE], struct stage *stage, const struct live_way *way,
-                          const struct server *redis) {
-    struct server *server;
-    snprintf(url, URL_SIZE, "local:");
-    switch (way->lock) {
-    case LIVE_NO_LOCK: break;
-    case LIVE_REDIS_LOCK: snprintf(url, URL_SIZE, "redis://127.0.0.1:%d", redis->port); break;
-    case LIVE_ETCD_LOCK:
-        stage_start_etcd(stage, "etcd", 1, &server);
-        snprintf(url, URL_SIZE, "etcd://127.0.0.1:%d", server->port);
-        break;
-    case LIVE_ZOOKEEPER_LOCK:
-        server = stage_start_zookeeper(stage, "zookeeper");
-        snprintf(url, URL_SIZE, "zookeeper://127.0.0.1:%d", server->port);
-        break;
-    }
-}
-
+/* Starts the servers of a way to sell. */
 static void open_side(struct side *side, struct stage *stage, const struct live_way *way) {
-    char name[NAME_SIZE], url[URL_SIZE];
+    char name[SERVER_NAME_SIZE], url[URL_SIZE] = "local:";
     *side = (struct side){.way = way};
     snprintf(name, sizeof name, "redis-%s", way->id);
-    struct server *redis = stage_start_redis(stage, name, NULL);
-    make_lock_url(url, stage, way, redis);
+    struct server *redis = stage_start_redis(stage, name, NULL), *lock_server = redis;
+    if (way->lock && strcmp(way->lock, "etcd") == 0)
+        stage_start_etcd(stage, "etcd", 1, &lock_server);
+    else if (way->lock && strcmp(way->lock, "zookeeper") == 0)
+        lock_server = stage_start_zookeeper(stage, "zookeeper");
+    if (way->lock)
+        snprintf(url, sizeof url, "%s://127.0.0.1:%d", way->lock, lock_server->port);
     snprintf(name, sizeof name, "seckilld-%s", way->id);
-    side->service = stage_start_seckilld(stage, name, redis->port, "--teaching", "--lock", url, NULL);
+    side->service = stage_start_seckilld(stage, name, redis->port,
+                                         (const char *const[]){"--teaching", "--lock", url, NULL});
 }
 
 static void begin_side(struct side *side, const struct run_order *order) {
@@ -90,7 +75,7 @@ static void begin_side(struct side *side, const struct run_order *order) {
 
 static void record_progress(struct side *side, const struct crowd_progress *now) {
     double seconds = now->seconds - side->last.seconds;
-    int64_t accepted = now->accepted - side->last.accepted;
+    long long accepted = now->accepted - side->last.accepted;
     stage_record(side->service->stage,
                  &(struct event){.kind = EVENT_SALE_CROWD,
                                  .who = "seckill-load",
@@ -119,21 +104,16 @@ static void watch_side(struct side *side) {
         stage_record_stock(stage, side->way->id, stock.stock, stock.available, stock.sold);
 }
 
-static bool all_ended(const struct side *sides, int count) {
-    for (int i = 0; i < count; i++) {
-        if (!sides[i].ended)
-            return false;
-    }
-    return true;
-}
-
 static void watch_sides(struct run_control *control, struct stage *stage, struct side *sides, int count,
                         int64_t until_ms) {
-    bool stopped = false;
-    while (!all_ended(sides, count) && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
+    bool stopped = false, ended = false;
+    while (!ended && !stage_failed(stage) && stage_now_ms(stage) < until_ms) {
         stage_pause(stage, TICK_MS);
-        for (int i = 0; i < count; i++)
+        ended = true;
+        for (int i = 0; i < count; i++) {
             watch_side(&sides[i]);
+            ended = ended && sides[i].ended;
+        }
         if (!stopped && run_control_stopping(control)) {
             stopped = true;
             for (int i = 0; i < count; i++)
@@ -142,17 +122,10 @@ static void watch_sides(struct run_control *control, struct stage *stage, struct
     }
 }
 
-/* ---- after it ---- */
-
-static void end_side(struct side *side, uint64_t op) {
-    struct crowd_result result;
-    struct seckilld_audit audit;
-    if (crowd_finish(&side->crowd, &result))
-        crowd_record(&side->crowd, &result, op, &audit);
-}
+/* ---- the play ---- */
 
 static void live_sale_play(struct stage *stage, bool broken) {
-    const struct live *live = stage_ctx(stage);
+    const struct live *live = stage_options(stage)->ctx;
     const struct run_order *order = live->order;
     struct side sides[RUN_WAYS] = {{.way = NULL}};
     int count = 0;
@@ -163,8 +136,10 @@ static void live_sale_play(struct stage *stage, bool broken) {
     for (int i = 0; i < count; i++)
         begin_side(&sides[i], order);
     watch_sides(live->control, stage, sides, count, order->seconds * 1000 + COUNT_MS);
-    for (int i = 0; i < count; i++)
-        end_side(&sides[i], (uint64_t)i + 1);
+    for (int i = 0; i < count; i++) {
+        struct crowd_result result;
+        crowd_finish(&sides[i].crowd, (uint64_t)i + 1, &result);
+    }
 }
 
 const struct scenario live_sale = {.name = "live-sale", .ttl_ms = 1000, .play = live_sale_play};

@@ -34,8 +34,6 @@
 #include "timeline.mjs.h"
 #include "verdict.mjs.h"
 
-#include "loadtest/lab/serve/event_stream.h"
-
 enum { IDLE_S = 30, STREAM_BLOCK = 16384 };
 
 /* ---- the files of the page, which the program carries with it ---- */
@@ -185,18 +183,6 @@ static enum MHD_Result send_events(const struct page_server *server, struct MHD_
 
 /* ---- requests ---- */
 
-static struct guard_refusal check_request(const struct page_server *server, struct MHD_Connection *mhd,
-                                          const char *path, const char *method) {
-    const struct guard_request request = {.method = method,
-                                          .path = path,
-                                          .host = get_header(mhd, "Host"),
-                                          .origin = get_header(mhd, "Origin"),
-                                          .fetch_site = get_header(mhd, "Sec-Fetch-Site"),
-                                          .content_type = get_header(mhd, "Content-Type"),
-                                          .token = get_header(mhd, "X-Lab-Token")};
-    return guard_check(&server->guard, &request);
-}
-
 static enum MHD_Result answer_request(const struct page_server *server, struct MHD_Connection *mhd,
                                       const char *path, const char *method, const struct request_body *body) {
     char id[RUN_ID_SIZE];
@@ -240,7 +226,14 @@ static enum MHD_Result page_server_on_request(void *ctx, struct MHD_Connection *
     struct request_body *body = *context;
     (void)version;
     if (!body) {
-        struct guard_refusal refusal = check_request(server, mhd, path, method);
+        const struct guard_request asked = {.method = method,
+                                            .path = path,
+                                            .host = get_header(mhd, "Host"),
+                                            .origin = get_header(mhd, "Origin"),
+                                            .fetch_site = get_header(mhd, "Sec-Fetch-Site"),
+                                            .content_type = get_header(mhd, "Content-Type"),
+                                            .token = get_header(mhd, "X-Lab-Token")};
+        struct guard_refusal refusal = guard_check(&server->guard, &asked);
         if (refusal.status != 0)
             return send_error(mhd, refusal.status, refusal.title, refusal.detail);
         *context = body = calloc(1, sizeof *body);

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/waiter.h"
 
 enum { INJECT_MS = 10000, NAME_SIZE = 200 };
 
@@ -43,16 +42,12 @@ const char *const run_fault_names[RUN_FAULTS] = {
 
 struct run_control *run_control_open(const char *directory, const char *session) {
     struct run_control *control = calloc(1, sizeof *control);
-    pthread_condattr_t attributes;
     if (!control)
         return NULL;
     snprintf(control->directory, sizeof control->directory, "%s", directory);
     snprintf(control->session, sizeof control->session, "%s", session);
     pthread_mutex_init(&control->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&control->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&control->changed, NULL);
     return control;
 }
 
@@ -102,22 +97,6 @@ static struct lab_run *add_run(struct run_control *control, const struct run_ord
     return place;
 }
 
-/* ---- waiting; the caller holds the mutex ---- */
-
-static void wake_all(struct run_control *control) {
-    pthread_cond_broadcast(&control->changed);
-}
-
-/* Returns false when the deadline has passed. */
-static bool wait_until(struct run_control *control, int64_t deadline_ns) {
-    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-    return pthread_cond_timedwait(&control->changed, &control->mutex, &until) == 0;
-}
-
-static int64_t deadline_in_ms(int64_t ms) {
-    return clock_now_ns() + ms * 1000000;
-}
-
 /* ---- the threads of the server ---- */
 
 enum run_status run_control_begin(struct run_control *control, const struct run_order *order,
@@ -129,7 +108,7 @@ enum run_status run_control_begin(struct run_control *control, const struct run_
         last = add_run(control, order);
         control->begun = true;
         control->stopping = false;
-        wake_all(control);
+        pthread_cond_broadcast(&control->changed);
     }
     *run = *last;
     pthread_mutex_unlock(&control->mutex);
@@ -151,19 +130,19 @@ static enum run_status await_turn(struct run_control *control, const char *id, e
     enum run_status status = RUN_OK;
     bool in_time = true;
     while ((status = find_going(control, id)) == RUN_OK && control->turn != turn && in_time)
-        in_time = wait_until(control, deadline_ns);
+        in_time = cond_wait_until(&control->changed, &control->mutex, deadline_ns);
     return status == RUN_OK && control->turn != turn ? RUN_TIMED_OUT : status;
 }
 
 enum run_status run_control_inject(struct run_control *control, const char *id,
                                    const struct run_injection *what, char why[RUN_WHY_SIZE]) {
-    int64_t deadline_ns = deadline_in_ms(INJECT_MS);
+    int64_t deadline_ns = stage_in_ms(INJECT_MS);
     pthread_mutex_lock(&control->mutex);
     enum run_status status = await_turn(control, id, TURN_FREE, deadline_ns);
     if (status == RUN_OK) {
         control->asked = *what;
         control->turn = TURN_ASKED;
-        wake_all(control);
+        pthread_cond_broadcast(&control->changed);
         status = await_turn(control, id, TURN_ANSWERED, deadline_ns);
         if (status == RUN_OK && control->refused) {
             status = RUN_REFUSED;
@@ -172,7 +151,7 @@ enum run_status run_control_inject(struct run_control *control, const char *id,
         control->abandoned = control->turn == TURN_TAKEN;
         if (!control->abandoned)
             control->turn = TURN_FREE;
-        wake_all(control);
+        pthread_cond_broadcast(&control->changed);
     }
     pthread_mutex_unlock(&control->mutex);
     return status;
@@ -182,7 +161,7 @@ enum run_status run_control_stop(struct run_control *control, const char *id) {
     pthread_mutex_lock(&control->mutex);
     enum run_status status = find_going(control, id);
     control->stopping = control->stopping || status == RUN_OK;
-    wake_all(control);
+    pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->mutex);
     return status;
 }
@@ -203,7 +182,7 @@ void run_control_end(struct run_control *control) {
     newest_run(control)->ended = true;
     control->turn = TURN_FREE;
     control->abandoned = false;
-    wake_all(control);
+    pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->mutex);
 }
 
@@ -215,9 +194,10 @@ bool run_control_stopping(struct run_control *control) {
 }
 
 bool run_control_next_injection(struct run_control *control, int64_t wait_ms, struct run_injection *what) {
-    int64_t deadline_ns = deadline_in_ms(wait_ms);
+    int64_t deadline_ns = stage_in_ms(wait_ms);
     pthread_mutex_lock(&control->mutex);
-    while (control->turn != TURN_ASKED && !control->stopping && wait_until(control, deadline_ns)) {
+    while (control->turn != TURN_ASKED && !control->stopping &&
+           cond_wait_until(&control->changed, &control->mutex, deadline_ns)) {
     }
     bool asked = control->turn == TURN_ASKED;
     if (asked) {
@@ -234,6 +214,6 @@ void run_control_answer(struct run_control *control, const char *why) {
     snprintf(control->why, sizeof control->why, "%s", why ? why : "");
     control->turn = control->abandoned ? TURN_FREE : TURN_ANSWERED;
     control->abandoned = false;
-    wake_all(control);
+    pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->mutex);
 }

@@ -1,21 +1,13 @@
-#include "loadtest/lab/serve/run_orders.h"
+/* Run orders as JSON: the catalogue, and the strict reading of what the page sends. */
+#include "loadtest/lab/serve/run_control.h"
 
 #include <string.h>
-
-#include "loadtest/lab/serve/live.h"
 
 #define SEED_MAX INT64_C(1000000000000000)
 
 static const char *const kinds[] = {[RUN_SCENARIO] = "scenario", [RUN_SALE] = "sale", [RUN_LOCK] = "lock"};
 
 /* ---- the catalogue ---- */
-
-static json_t *catalogue_answers(const struct report_text *text) {
-    json_t *list = json_array();
-    for (int i = 0; i < REPORT_ANSWERS; i++)
-        json_array_append_new(list, json_string(text->answers[i]));
-    return list;
-}
 
 /* A 0 ends the lines. */
 static json_t *catalogue_lines(const int *lines) {
@@ -25,17 +17,19 @@ static json_t *catalogue_lines(const int *lines) {
     return list;
 }
 
+_Static_assert(REPORT_ANSWERS == 3, "as many as the catalogue lists");
+
 static json_t *catalogue_scenarios(void) {
     json_t *list = json_array();
     for (int i = 0; scenarios[i]; i++) {
         const struct report_text *text = &scenarios[i]->text;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:o, s:i, s:s, s:s, s:s, s:o, s:o}", "name",
-                                        scenarios[i]->name, "title", text->title, "question", text->question,
-                                        "answers", catalogue_answers(text), "right", text->right, "story",
-                                        text->story, "broken_code", text->broken_code, "fixed_code",
-                                        text->fixed_code, "broken_lines", catalogue_lines(text->broken_lines),
-                                        "fixed_lines", catalogue_lines(text->fixed_lines)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:[s, s, s], s:i, s:s, s:s, s:s, s:o, s:o}", "name",
+                            scenarios[i]->name, "title", text->title, "question", text->question, "answers",
+                            text->answers[0], text->answers[1], text->answers[2], "right", text->right,
+                            "story", text->story, "broken_code", text->broken_code, "fixed_code",
+                            text->fixed_code, "broken_lines", catalogue_lines(text->broken_lines),
+                            "fixed_lines", catalogue_lines(text->fixed_lines)));
     }
     return list;
 }
@@ -48,22 +42,15 @@ static json_t *catalogue_ways(void) {
     return list;
 }
 
-static json_t *catalogue_limits(void) {
-    return json_pack("{s:i, s:i, s:i}", "stock", LIVE_STOCK_MAX, "buyers", LIVE_BUYERS_MAX, "seconds",
-                     LIVE_SECONDS_MAX);
-}
-
 static void catalogue_add_fault(json_t *list, enum run_fault fault, const char *target) {
     json_array_append_new(list, json_pack("{s:s, s:s}", "fault", run_fault_names[fault], "target", target));
 }
 
 static json_t *catalogue_faults(const struct live_lock *lock) {
-    static const enum run_fault of_clients[] = {RUN_FAULT_PAUSE, RUN_FAULT_RESUME, RUN_FAULT_KILL,
-                                                RUN_FAULT_REVIVE};
     json_t *list = json_array();
     for (int i = 0; live_clients[i]; i++) {
-        for (size_t k = 0; k < sizeof of_clients / sizeof of_clients[0]; k++)
-            catalogue_add_fault(list, of_clients[k], live_clients[i]);
+        for (int fault = RUN_FAULT_PAUSE; fault <= RUN_FAULT_REVIVE; fault++)
+            catalogue_add_fault(list, (enum run_fault)fault, live_clients[i]);
     }
     for (int i = 0; lock->servers[i]; i++) {
         catalogue_add_fault(list, RUN_FAULT_CUT, lock->servers[i]);
@@ -86,8 +73,9 @@ static json_t *catalogue_locks(void) {
 }
 
 json_t *run_orders_catalogue(void) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "scenarios", catalogue_scenarios(), "ways", catalogue_ways(),
-                     "locks", catalogue_locks(), "limits", catalogue_limits());
+    return json_pack("{s:o, s:o, s:o, s:{s:i, s:i, s:i}}", "scenarios", catalogue_scenarios(), "ways",
+                     catalogue_ways(), "locks", catalogue_locks(), "limits", "stock", LIVE_STOCK_MAX,
+                     "buyers", LIVE_BUYERS_MAX, "seconds", LIVE_SECONDS_MAX);
 }
 
 /* ---- reading orders ---- */

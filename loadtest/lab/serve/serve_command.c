@@ -13,8 +13,7 @@
 #include "base/servers/directory.h"
 #include "base/url_parts.h"
 #include "loadtest/lab/commands.h"
-#include "loadtest/lab/play.h"
-#include "loadtest/lab/serve/live.h"
+#include "loadtest/lab/scenarios/scenarios.h"
 #include "loadtest/lab/serve/page_server.h"
 
 static const char help[] =
@@ -33,13 +32,7 @@ static const char help[] =
 
 enum { EXIT_USAGE = 2, EXIT_FAILED = 3, ADDRESS_SIZE = 64 };
 
-struct serve_options {
-    const char *listen;
-};
-
-static const struct flag flags[] = {
-    {"--listen", flag_read_text, offsetof(struct serve_options, listen), 0, 0, "HOST:PORT"},
-};
+static const struct flag flags[] = {{"--listen", flag_read_text, 0, 0, 0, "HOST:PORT"}};
 
 /* ---- the end ---- */
 
@@ -67,12 +60,6 @@ static bool serve_catch_signals(void) {
 
 /* ---- one run ---- */
 
-static void print_end(const struct lab_run *run, const struct judged_play *played) {
-    printf("%s %s: %s: %s\n", run->id, run->order.scenario->name, played->verdict.outcome,
-           played->verdict.sentence);
-    fflush(stdout);
-}
-
 static void serve_run(struct run_control *control, const struct lab_run *run, const char *work) {
     struct live live = {.control = control, .order = &run->order};
     struct judged_play played;
@@ -85,7 +72,9 @@ static void serve_run(struct run_control *control, const struct lab_run *run, co
                                    .events = run->events,
                                    .ctx = &live};
     if (play_run(&plan, &played, error, sizeof error)) {
-        print_end(run, &played);
+        printf("%s %s: %s: %s\n", run->id, plan.scenario->name, played.verdict.outcome,
+               played.verdict.sentence);
+        fflush(stdout);
         judged_play_free(&played);
     } else {
         command_fail(EXIT_FAILED, run->id, error);
@@ -95,7 +84,7 @@ static void serve_run(struct run_control *control, const struct lab_run *run, co
 /* ---- the start ---- */
 
 struct serve {
-    struct serve_options options;
+    const char *listen;
     struct directory directory;       /* where servers and runs work */
     char events[DIRECTORY_SIZE + 16]; /* the directory of the events */
     char session[9], address[ADDRESS_SIZE];
@@ -130,8 +119,8 @@ static bool make_secrets(struct serve *s) {
 static int serve_open(struct serve *s) {
     char error[PAGE_SERVER_ERROR_SIZE];
     int port;
-    if (!split_address(s->options.listen, s->address, &port))
-        return command_fail(EXIT_USAGE, s->options.listen, "--listen must be HOST:PORT");
+    if (!split_address(s->listen, s->address, &port))
+        return command_fail(EXIT_USAGE, s->listen, "--listen must be HOST:PORT");
     if (!make_secrets(s))
         return command_fail(EXIT_FAILED, "seckill-lab", strerror(errno));
     if (!directory_open(&s->directory, "seckill-lab"))
@@ -143,7 +132,7 @@ static int serve_open(struct serve *s) {
     s->server.api =
         (struct lab_api){.control = s->control, .session = s->session, .token = s->server.guard.token};
     if (!page_server_open(&s->server, s->address, port, error))
-        return command_fail(EXIT_FAILED, s->options.listen, error);
+        return command_fail(EXIT_FAILED, s->listen, error);
     return 0;
 }
 
@@ -162,9 +151,8 @@ int serve_command(char *const *argv) {
     static struct serve s;
     char error[200];
     struct lab_run run;
-    s.options.listen = "127.0.0.1:8090";
-    enum flags_status status =
-        flags_read(flags, sizeof flags / sizeof flags[0], argv, &s.options, error, sizeof error);
+    s.listen = "127.0.0.1:8090";
+    enum flags_status status = flags_read(flags, 1, argv, &s.listen, error, sizeof error);
     if (status != FLAGS_RUN)
         return flags_answer(status, "seckill-lab", help, error);
     int code = serve_open(&s);

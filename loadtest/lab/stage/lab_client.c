@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,10 +9,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/waiter.h"
 
 enum { CLIENTS_MAX = 72, SESSION_DIGITS = 16 };
 
@@ -48,15 +46,11 @@ struct clients {
 /* ---- messages ---- */
 
 static void client_note_holding(struct client *c, const struct wire_message *message) {
-    switch (message->event.kind) {
-    case EVENT_ACQUIRE_OK:
-        c->holds = true;
+    enum event_kind kind = message->event.kind;
+    if (kind == EVENT_ACQUIRE_OK)
         memcpy(c->owner, message->text, sizeof c->owner);
-        break;
-    case EVENT_RENEW_LOST:
-    case EVENT_RELEASE_SENT: c->holds = false; break;
-    default: break;
-    }
+    c->holds =
+        kind == EVENT_ACQUIRE_OK || (c->holds && kind != EVENT_RENEW_LOST && kind != EVENT_RELEASE_SENT);
 }
 
 static void client_record(const struct client *c, const struct wire_message *message) {
@@ -142,31 +136,17 @@ static void clients_end(void *part) {
     free(all);
 }
 
-static struct wire_shared *clients_share(const char *file) {
-    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    void *memory = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof(struct wire_shared)) == 0)
-        memory = mmap(NULL, sizeof(struct wire_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
-    return memory != MAP_FAILED ? memory : NULL;
-}
-
 struct clients *clients_open(struct stage *stage) {
     struct clients *all = calloc(1, sizeof *all);
-    pthread_condattr_t attributes;
     if (!all)
         abort(); /* a scenario counts on it, and has no use for less */
     all->stage = stage;
     all->wake = eventfd(0, EFD_CLOEXEC);
     all->nobody.all = all;
     pthread_mutex_init(&all->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&all->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    snprintf(all->shared_file, sizeof all->shared_file, "%s/shared", stage_directory(stage));
-    all->shared = clients_share(all->shared_file);
+    pthread_cond_init(&all->changed, NULL);
+    snprintf(all->shared_file, sizeof all->shared_file, "%s/shared", stage_options(stage)->directory);
+    all->shared = wire_map_shared(all->shared_file);
     if (all->shared)
         atomic_init(&all->shared->next_op, 1);
     all->reads = all->shared && pthread_create(&all->reader, NULL, clients_read_messages, all) == 0;
@@ -183,9 +163,9 @@ static const char *client_spawn(struct client *c, const struct client_options *o
     char program[SERVER_PATH_SIZE], port[16], log[SERVER_PATH_SIZE];
     int to[2] = {-1, -1}, from[2] = {-1, -1};
     struct stage *stage = c->all->stage;
-    snprintf(program, sizeof program, "%s/seckill-lab", stage_programs(stage));
+    snprintf(program, sizeof program, "%s/seckill-lab", stage_options(stage)->programs);
     snprintf(port, sizeof port, "%d", o->stock->port);
-    snprintf(log, sizeof log, "%s/%s.log", stage_directory(stage), o->name);
+    snprintf(log, sizeof log, "%s/%s.log", stage_options(stage)->directory, o->name);
     const char *argv[] = {
         program, "client", o->name, o->url, port, o->fencing ? "fence" : "-", c->session, c->all->shared_file,
         NULL};
@@ -246,45 +226,37 @@ struct stage *client_stage(const struct client *c) {
 
 /* ---- waiting ---- */
 
-/* Blocks until `is_true`. False: the deadline has passed, or the client has ended. */
-static bool client_await(struct client *c, bool (*is_true)(const struct client *c), int64_t deadline_ns) {
-    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-    bool result = false;
-    int waited = 0;
+/* Blocks until it has done its command, or, with `gate`, is at its gate. False: `ms` have passed, or the
+ * client has ended. */
+static bool client_await(struct client *c, bool gate, int64_t ms) {
+    int64_t deadline_ns = stage_in_ms(ms);
+    bool result = false, in_time = true;
     if (stage_failed(c->all->stage))
         return false;
     pthread_mutex_lock(&c->all->mutex);
-    while (!(result = is_true(c)) && !c->ended && waited == 0)
-        waited = pthread_cond_timedwait(&c->all->changed, &c->all->mutex, &until);
+    while (!(result = c->done == c->asked || (gate && c->at_gate)) && !c->ended && in_time)
+        in_time = cond_wait_until(&c->all->changed, &c->all->mutex, deadline_ns);
     pthread_mutex_unlock(&c->all->mutex);
     return result;
 }
 
-static bool client_is_done(const struct client *c) {
-    return c->done == c->asked;
-}
-
-static bool client_is_done_or_at_gate(const struct client *c) {
-    return c->at_gate || client_is_done(c);
-}
-
-static bool client_await_or_fail(struct client *c, bool (*is_true)(const struct client *c)) {
-    bool result = client_await(c, is_true, stage_in_ms(STAGE_PATIENCE_MS));
+static bool client_await_or_fail(struct client *c, bool gate) {
+    bool result = client_await(c, gate, STAGE_PATIENCE_MS);
     if (!result)
         stage_fail(c->all->stage, "%s %s", c->name, c->ended ? "has ended: see its log" : "does not answer");
     return result;
 }
 
 void client_wait(struct client *c) {
-    client_await_or_fail(c, client_is_done);
+    client_await_or_fail(c, false);
 }
 
 bool client_wait_for_gate(struct client *c) {
-    return client_await_or_fail(c, client_is_done_or_at_gate) && c->at_gate;
+    return client_await_or_fail(c, true) && c->at_gate;
 }
 
 bool client_done_within(struct client *c, int64_t ms) {
-    return client_await(c, client_is_done, stage_in_ms(ms));
+    return client_await(c, false, ms);
 }
 
 bool client_holds(const struct client *c) {
@@ -296,12 +268,12 @@ bool client_holds(const struct client *c) {
 
 /* ---- commands ---- */
 
-static void client_send(struct client *c, struct wire_command *command, const char *name, const char *text) {
+static void client_send(struct client *c, struct wire_command command, const char *name, const char *text) {
     if (stage_failed(c->all->stage))
         return;
-    snprintf(command->name, sizeof command->name, "%s", name);
-    snprintf(command->text, sizeof command->text, "%s", text);
-    if (write(c->commands, command, sizeof *command) != sizeof *command)
+    snprintf(command.name, sizeof command.name, "%s", name);
+    snprintf(command.text, sizeof command.text, "%s", text);
+    if (write(c->commands, &command, sizeof command) != sizeof command)
         stage_fail(c->all->stage, "%s has ended: see its log", c->name);
 }
 
@@ -310,7 +282,7 @@ static void client_begin(struct client *c, struct wire_command command, const ch
     pthread_mutex_lock(&c->all->mutex);
     c->asked++;
     pthread_mutex_unlock(&c->all->mutex);
-    client_send(c, &command, name, text);
+    client_send(c, command, name, text);
 }
 
 static void client_run(struct client *c, struct wire_command command, const char *name, const char *text) {
@@ -363,26 +335,19 @@ void client_begin_shop(struct client *c, const char *item, enum stock_way way, i
 }
 
 void client_open_gate(struct client *c) {
-    struct wire_command go = {.verb = WIRE_GO};
     pthread_mutex_lock(&c->all->mutex);
     bool at_gate = c->at_gate;
     c->at_gate = false;
     pthread_mutex_unlock(&c->all->mutex);
     if (at_gate)
-        client_send(c, &go, "", "");
+        client_send(c, (struct wire_command){.verb = WIRE_GO}, "", "");
 }
 
 /* ---- faults ---- */
 
-static void client_record_pause(const struct client *c, enum event_kind kind, const char *why) {
-    stage_record(c->all->stage, &(struct event){.kind = kind, .who = "lab", .what = why, .target = c->name});
-}
-
 void client_hang(struct client *c, const char *why) {
-    if (stage_failed(c->all->stage))
-        return;
     c->hangs = why;
-    client_record_pause(c, EVENT_HOLDER_PAUSED, why);
+    stage_record_fault(c->all->stage, EVENT_HOLDER_PAUSED, c->name, why);
 }
 
 void client_pause(struct client *c, const char *why) {
@@ -396,7 +361,7 @@ void client_pause(struct client *c, const char *why) {
 void client_resume(struct client *c) {
     if (stage_failed(c->all->stage))
         return;
-    client_record_pause(c, EVENT_HOLDER_RESUMED, c->hangs);
+    stage_record_fault(c->all->stage, EVENT_HOLDER_RESUMED, c->name, c->hangs);
     proc_signal(&c->proc, SIGCONT);
 }
 

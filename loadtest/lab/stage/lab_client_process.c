@@ -80,14 +80,7 @@ static uint64_t client_next_random(void *ctx) {
 }
 
 static bool client_next_command(struct wire_command *command) {
-    size_t got = 0;
-    while (got < sizeof *command) {
-        ssize_t length = read(WIRE_COMMANDS_FD, (char *)command + got, sizeof *command - got);
-        if (length <= 0)
-            return false;
-        got += (size_t)length;
-    }
-    return true;
+    return read(WIRE_COMMANDS_FD, command, sizeof *command) == sizeof *command;
 }
 
 /* Only the main thread's calls come to a point at which a gate is set. */
@@ -140,15 +133,6 @@ static void *client_watch_renewals(void *arg) {
 
 /* ---- commands of the lock ---- */
 
-static enum event_kind client_acquire_answer(enum lock_status status) {
-    switch (status) {
-    case LOCK_OK: return EVENT_ACQUIRE_OK;
-    case LOCK_BUSY: return EVENT_ACQUIRE_BUSY;
-    case LOCK_UNKNOWN: return EVENT_ACQUIRE_UNKNOWN;
-    default: return EVENT_ACQUIRE_TIMEOUT; /* nothing of it is left in the store */
-    }
-}
-
 static uint64_t client_requests(const struct client *c) {
     struct lock_metrics metrics;
     lock_read_metrics(c->lock, &metrics);
@@ -162,6 +146,10 @@ static int64_t client_machine_ns(struct client *c, int64_t deadline_ns) {
 }
 
 static bool client_do_acquire(struct client *c, const struct wire_command *command) {
+    /* After all others nothing of the request is left in the store. */
+    static const enum event_kind answers[LOCK_STATUSES] = {[LOCK_OK] = EVENT_ACQUIRE_OK,
+                                                           [LOCK_BUSY] = EVENT_ACQUIRE_BUSY,
+                                                           [LOCK_UNKNOWN] = EVENT_ACQUIRE_UNKNOWN};
     struct lock_grant grant;
     uint64_t op = client_new_op(c), before = client_requests(c);
     client_tell_event(&(struct event){.kind = EVENT_ACQUIRE_SENT, .op = op}, command->name, "");
@@ -169,8 +157,9 @@ static bool client_do_acquire(struct client *c, const struct wire_command *comma
         command->timeout_ms > 0 ? lock_acquire(c->lock, command->name,
                                                client_now_ns(c) + command->timeout_ms * 1000000, NULL, &grant)
                                 : lock_try(c->lock, command->name, &grant);
-    struct event answer = {
-        .kind = client_acquire_answer(status), .op = op, .requests = (int64_t)(client_requests(c) - before)};
+    struct event answer = {.kind = answers[status] != 0 ? answers[status] : EVENT_ACQUIRE_TIMEOUT,
+                           .op = op,
+                           .requests = (int64_t)(client_requests(c) - before)};
     pthread_mutex_lock(&c->mutex);
     if (status == LOCK_OK) {
         c->grant = grant;
@@ -284,10 +273,11 @@ static void client_do(struct client *c, const struct wire_command *command) {
     }
 }
 
-static struct wire_shared *client_map_shared(const char *file) {
-    int fd = open(file, O_RDWR | O_CLOEXEC);
-    void *memory = fd < 0 ? MAP_FAILED
-                          : mmap(NULL, sizeof(struct wire_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+struct wire_shared *wire_map_shared(const char *file) {
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *memory = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof(struct wire_shared)) == 0)
+        memory = mmap(NULL, sizeof(struct wire_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     return memory != MAP_FAILED ? memory : NULL;
@@ -308,7 +298,7 @@ static bool client_open(struct client *c, char *const *argv) {
     c->session = strtoull(argv[5], NULL, 16);
     c->random = c->session;
     pthread_mutex_init(&c->mutex, NULL);
-    c->shared = client_map_shared(argv[6]);
+    c->shared = wire_map_shared(argv[6]);
     c->stock = stock_open((int)strtol(argv[3], NULL, 10));
     if (!c->shared || !c->stock)
         return fprintf(stderr, "%s: no shared memory, or no stock\n", c->name), false;

@@ -49,6 +49,9 @@ struct wire_shared {
     _Atomic uint64_t next_op;
 };
 
+/* Maps it; the first call makes the file. NULL: `errno` says why not. */
+struct wire_shared *wire_map_shared(const char *file);
+
 /* The descriptors of the client process. */
 enum { WIRE_COMMANDS_FD = 0, WIRE_MESSAGES_FD = 1 };
 

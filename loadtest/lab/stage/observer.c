@@ -1,5 +1,4 @@
-#include "loadtest/lab/stage/observer.h"
-
+/* Observers: what the lock servers and the stock say themselves. */
 #include <hiredis.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,28 +8,88 @@
 #define THREADED /* which of its two libraries the header is for */
 #include <zookeeper/zookeeper.h>
 
+#include "loadtest/lab/stage/lab_client.h"
 #include "loadtest/lab/stage/shop_stock.h"
-#include "loadtest/lab/stage/stage_servers.h"
 #include "lock/libetcd/etcd.h"
 
-enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000, OWNER_SIZE = 64, PATH_SIZE = 160 };
+enum { PERIOD_MS = 2, CALL_MS = 300, SESSION_MS = 5000 };
+enum { OWNER_SIZE = 64, PATH_SIZE = 160, ADDRESS_SIZE = 24 * ETCD_MEMBERS_MAX };
 
 struct observer {
     struct clients *clients;
     struct stage *stage;
     pthread_t thread;
     atomic_bool ending;
-    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ETCD_URL_SIZE];
+    char server[SERVER_NAME_SIZE], key[WIRE_NAME_SIZE], path[PATH_SIZE], address[ADDRESS_SIZE];
     int port;
     /* Reads the owner, "" nobody. False: no answer. */
     bool (*read)(struct observer *observer, char owner[OWNER_SIZE]);
-    void (*close)(struct observer *observer);
+    /* One of these; the others are NULL. Redis is connected when it is read. */
     redisContext *redis;
     struct etcd *etcd;
     zhandle_t *zookeeper;
     char last[OWNER_SIZE]; /* what was recorded */
     bool any;
 };
+
+/* ---- who holds the key, by the kind of server ---- */
+
+static bool read_redis(struct observer *o, char owner[OWNER_SIZE]) {
+    const struct timeval timeout = {.tv_usec = CALL_MS * 1000L};
+    if (!o->redis || o->redis->err != 0) {
+        redisFree(o->redis);
+        o->redis = redisConnectWithTimeout("127.0.0.1", o->port, timeout);
+        if (!o->redis || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
+            return false;
+    }
+    redisReply *reply = redisCommand(o->redis, "GET lock:{%s}", o->key);
+    bool good = reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
+    if (good)
+        snprintf(owner, OWNER_SIZE, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
+    freeReplyObject(reply);
+    return good;
+}
+
+/* The owner is the value of the oldest key; a key of the server's own lock has none, and its name ends with
+ * its lease. */
+static bool read_etcd(struct observer *o, char owner[OWNER_SIZE]) {
+    const struct etcd_range range = {.key = etcd_text(o->path),
+                                     .prefix = true,
+                                     .limit = 1,
+                                     .order = ETCD_ASCENDING,
+                                     .sort_by = ETCD_CREATE_REVISION};
+    const struct etcd_call call = {.deadline_ns = stage_in_ms(CALL_MS)};
+    struct etcd_reply *reply;
+    if (etcd_range(o->etcd, &range, &call, &reply) != ETCD_OK)
+        return false;
+    const struct etcd_kv *kv = reply->kv_count > 0 ? &reply->kvs[0] : NULL;
+    owner[0] = '\0';
+    if (kv && kv->value.size > 0)
+        snprintf(owner, OWNER_SIZE, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
+    else if (kv)
+        snprintf(owner, OWNER_SIZE, "lease %.*s", (int)(kv->key.size - strlen(o->path) - 1),
+                 (const char *)kv->key.data + strlen(o->path) + 1);
+    etcd_reply_free(reply);
+    return true;
+}
+
+/* A node is OWNER-SEQUENCE; the lowest sequence, of ten digits, has the lock. */
+static bool read_zookeeper(struct observer *o, char owner[OWNER_SIZE]) {
+    struct String_vector names = {.count = 0};
+    const char *lowest = NULL;
+    int rc = zoo_get_children(o->zookeeper, o->path, 0, &names);
+    if (rc != ZOK && rc != ZNONODE)
+        return false;
+    for (int i = 0; i < names.count; i++) {
+        const char *sequence = strrchr(names.data[i], '-');
+        if (sequence && (!lowest || strcmp(sequence, strrchr(lowest, '-')) < 0))
+            lowest = names.data[i];
+    }
+    snprintf(owner, OWNER_SIZE, "%.*s", lowest ? (int)(strrchr(lowest, '-') - lowest) : 0,
+             lowest ? lowest : "");
+    deallocate_String_vector(&names);
+    return true;
+}
 
 /* ---- the loop ---- */
 
@@ -59,162 +118,72 @@ static void *observer_run(void *arg) {
     return NULL;
 }
 
+static void observer_free(struct observer *o) {
+    redisFree(o->redis);
+    etcd_close(o->etcd);
+    if (o->zookeeper)
+        zookeeper_close(o->zookeeper);
+    free(o);
+}
+
 static void observer_end(void *part) {
     struct observer *o = part;
     atomic_store(&o->ending, true);
     pthread_join(o->thread, NULL);
-    o->close(o);
-    free(o);
+    observer_free(o);
 }
 
-static struct observer *observer_new(struct clients *clients, const struct server *server, const char *name,
-                                     const char *key) {
-    struct observer *o = calloc(1, sizeof *o);
-    if (!o)
-        abort(); /* a scenario counts on it, and has no use for less */
-    o->clients = clients;
-    o->stage = server->stage;
-    o->port = server->port;
-    snprintf(o->server, sizeof o->server, "%s", name);
-    snprintf(o->key, sizeof o->key, "%s", key);
-    return o;
-}
-
-static void observer_begin(struct observer *o) {
-    if (pthread_create(&o->thread, NULL, observer_run, o) == 0) {
-        stage_add(o->stage, observer_end, o);
-        return;
-    }
-    stage_fail(o->stage, "no thread to observe %s", o->server);
-    o->close(o);
-    free(o);
-}
-
-/* ---- Redis ---- */
-
-static bool read_redis(struct observer *o, char owner[OWNER_SIZE]) {
-    const struct timeval timeout = {.tv_usec = CALL_MS * 1000L};
-    if (!o->redis || o->redis->err != 0) {
-        redisFree(o->redis);
-        o->redis = redisConnectWithTimeout("127.0.0.1", o->port, timeout);
-        if (!o->redis || o->redis->err != 0 || redisSetTimeout(o->redis, timeout) != REDIS_OK)
-            return false;
-    }
-    redisReply *reply = redisCommand(o->redis, "GET lock:{%s}", o->key);
-    bool good = reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_NIL);
-    if (good)
-        snprintf(owner, OWNER_SIZE, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
-    freeReplyObject(reply);
-    return good;
-}
-
-static void close_redis(struct observer *o) {
-    redisFree(o->redis);
-}
-
-void observer_watch_redis(struct clients *clients, const struct server *server, const char *key) {
-    if (stage_failed(server->stage))
-        return;
-    struct observer *o = observer_new(clients, server, server->name, key);
-    o->read = read_redis;
-    o->close = close_redis;
-    observer_begin(o);
-}
-
-/* ---- etcd ---- */
-
-/* The owner is the value of the oldest key; a key of the server's own lock has none, and its name ends with
- * its lease. */
-static bool read_etcd(struct observer *o, char owner[OWNER_SIZE]) {
-    const struct etcd_range range = {.key = etcd_text(o->path),
-                                     .prefix = true,
-                                     .limit = 1,
-                                     .order = ETCD_ASCENDING,
-                                     .sort_by = ETCD_CREATE_REVISION};
-    const struct etcd_call call = {.deadline_ns = stage_in_ms(CALL_MS)};
-    struct etcd_reply *reply;
-    if (etcd_range(o->etcd, &range, &call, &reply) != ETCD_OK)
-        return false;
-    const struct etcd_kv *kv = reply->kv_count > 0 ? &reply->kvs[0] : NULL;
-    owner[0] = '\0';
-    if (kv && kv->value.size > 0)
-        snprintf(owner, OWNER_SIZE, "%.*s", (int)kv->value.size, (const char *)kv->value.data);
-    else if (kv)
-        snprintf(owner, OWNER_SIZE, "lease %.*s", (int)(kv->key.size - strlen(o->path) - 1),
-                 (const char *)kv->key.data + strlen(o->path) + 1);
-    etcd_reply_free(reply);
-    return true;
-}
-
-static void close_etcd(struct observer *o) {
-    etcd_close(o->etcd);
-}
-
-void observer_watch_etcd(struct clients *clients, struct server *const members[], int count,
-                         const char *prefix, const char *key) {
-    char error[ETCD_ERROR_SIZE] = "";
-    if (stage_failed(members[0]->stage))
-        return;
-    struct observer *o = observer_new(clients, members[0], "etcd", key);
-    o->read = read_etcd;
-    o->close = close_etcd;
-    snprintf(o->path, sizeof o->path, "%s%s", prefix, key);
-    for (int i = 0, length = 0; i < count; i++)
-        length += snprintf(o->address + length, sizeof o->address - (size_t)length, "%s127.0.0.1:%d",
-                           i > 0 ? "," : "", members[i]->port);
-    const struct etcd_config config = {.endpoints = o->address};
-    if (etcd_open(&config, &o->etcd, error, sizeof error) != ETCD_OK) {
-        stage_fail(o->stage, "cannot observe etcd: %s", error);
-        free(o);
-        return;
-    }
-    observer_begin(o);
-}
-
-/* ---- ZooKeeper ---- */
+/* ---- the start ---- */
 
 static void log_nothing(const char *message) {
     (void)message;
 }
 
-/* A node is OWNER-SEQUENCE; the lowest sequence, of ten digits, has the lock. */
-static bool read_zookeeper(struct observer *o, char owner[OWNER_SIZE]) {
-    struct String_vector names = {.count = 0};
-    const char *lowest = NULL;
-    int rc = zoo_get_children(o->zookeeper, o->path, 0, &names);
-    if (rc != ZOK && rc != ZNONODE)
-        return false;
-    for (int i = 0; i < names.count; i++) {
-        const char *sequence = strrchr(names.data[i], '-');
-        if (sequence && (!lowest || strcmp(sequence, strrchr(lowest, '-')) < 0))
-            lowest = names.data[i];
-    }
-    snprintf(owner, OWNER_SIZE, "%.*s", lowest ? (int)(strrchr(lowest, '-') - lowest) : 0,
-             lowest ? lowest : "");
-    deallocate_String_vector(&names);
-    return true;
-}
-
-static void close_zookeeper(struct observer *o) {
-    zookeeper_close(o->zookeeper);
-}
-
-void observer_watch_zookeeper(struct clients *clients, const struct server *server, const char *key) {
-    if (stage_failed(server->stage))
-        return;
-    struct observer *o = observer_new(clients, server, server->name, key);
-    o->read = read_zookeeper;
-    o->close = close_zookeeper;
-    snprintf(o->path, sizeof o->path, "/lock/%s", key);
-    snprintf(o->address, sizeof o->address, "127.0.0.1:%d", server->port);
-    o->zookeeper =
-        zookeeper_init2(o->address, NULL, SESSION_MS, NULL, NULL, ZOO_NO_LOG_CLIENTENV, log_nothing);
-    if (!o->zookeeper) {
+static void observer_connect(struct observer *o, enum server_kind kind) {
+    char error[ETCD_ERROR_SIZE] = "";
+    const struct etcd_config config = {.endpoints = o->address};
+    if (kind == SERVER_ETCD && etcd_open(&config, &o->etcd, error, sizeof error) != ETCD_OK)
+        stage_fail(o->stage, "cannot observe etcd: %s", error);
+    if (kind == SERVER_ZOOKEEPER)
+        o->zookeeper =
+            zookeeper_init2(o->address, NULL, SESSION_MS, NULL, NULL, ZOO_NO_LOG_CLIENTENV, log_nothing);
+    if (kind == SERVER_ZOOKEEPER && !o->zookeeper)
         stage_fail(o->stage, "cannot observe ZooKeeper");
-        free(o);
+}
+
+/* Starts one observer of these servers. */
+static void observer_start(struct clients *clients, struct server *const servers[], int count,
+                           const char *prefix, const char *key) {
+    static bool (*const readers[])(struct observer *, char[OWNER_SIZE]) = {
+        [SERVER_REDIS] = read_redis, [SERVER_ETCD] = read_etcd, [SERVER_ZOOKEEPER] = read_zookeeper};
+    const struct server *first = servers[0];
+    struct observer *o = calloc(1, sizeof *o);
+    if (!o)
+        abort(); /* a scenario counts on it, and has no use for less */
+    o->clients = clients;
+    o->stage = first->stage;
+    o->port = first->port;
+    o->read = readers[first->kind];
+    snprintf(o->server, sizeof o->server, "%s", first->kind == SERVER_ETCD ? "etcd" : first->name);
+    snprintf(o->key, sizeof o->key, "%s", key);
+    snprintf(o->path, sizeof o->path, "%s%s", first->kind == SERVER_ETCD ? prefix : "/lock/", key);
+    for (int i = 0, length = 0; i < count; i++)
+        length += snprintf(o->address + length, sizeof o->address - (size_t)length, "%s127.0.0.1:%d",
+                           i > 0 ? "," : "", servers[i]->port);
+    observer_connect(o, first->kind);
+    if (!stage_failed(o->stage) && pthread_create(&o->thread, NULL, observer_run, o) == 0) {
+        stage_add(o->stage, observer_end, o);
         return;
     }
-    observer_begin(o);
+    stage_fail(o->stage, "no thread to observe %s", o->server);
+    observer_free(o);
+}
+
+void observer_watch(struct clients *clients, struct server *const servers[], int count, const char *prefix,
+                    const char *key) {
+    int step = count > 0 && servers[0]->kind == SERVER_ETCD ? count : 1;
+    for (int i = 0; i < count && !stage_failed(servers[i]->stage); i += step)
+        observer_start(clients, servers + i, step, prefix, key);
 }
 
 /* ---- the stock ---- */

@@ -14,14 +14,12 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "loadtest/lab/stage/event_recorder.h"
 
 enum { PARTS = 128, FLUSH_MS = 10, PATIENCE_US = 2000 };
 
 struct stage {
     struct stage_options options;
     _Atomic(struct recorder *) recorder; /* from stage_begin() on; clients have a thread that records */
-    json_t *versions;
     uint64_t random;
     int64_t start_ns; /* 0: it has not begun */
     pthread_t flusher;
@@ -57,8 +55,8 @@ struct stage *stage_open(const struct stage_options *options) {
     if (!stage)
         return NULL;
     stage->options = *options;
-    stage->random = (uint64_t)options->seed;
-    stage->versions = json_object();
+    stage->random = (uint64_t)options->play.seed;
+    stage->options.play.servers = json_object();
     return stage;
 }
 
@@ -74,14 +72,8 @@ static void *stage_flush(void *arg) {
 
 /* Also for a play whose set-up has failed: its events have a first line and a verdict. */
 static bool stage_start_recording(struct stage *stage) {
-    const struct stage_options *o = &stage->options;
-    const struct event_play play = {.scenario = o->scenario,
-                                    .play = o->play,
-                                    .seed = o->seed,
-                                    .ttl_ms = o->ttl_ms,
-                                    .servers = stage->versions};
     stage->start_ns = clock_now_ns();
-    stage->recorder = recorder_new(o->events, &play, stage->start_ns);
+    stage->recorder = recorder_new(stage->options.events, &stage->options.play, stage->start_ns);
     return stage->recorder;
 }
 
@@ -103,7 +95,7 @@ const char *stage_end(struct stage *stage) {
     if (stage->recorder) {
         atomic_store(&stage->ending, true);
         pthread_join(stage->flusher, NULL);
-        recorder_end(stage->recorder, NULL);
+        recorder_flush(stage->recorder, true);
     } else if (!stage_start_recording(stage)) {
         stage_fail(stage, "no memory to record events");
     }
@@ -143,7 +135,7 @@ bool stage_tell_verdict(struct stage *stage, const struct event *verdict) {
 
 void stage_free(struct stage *stage) {
     recorder_free(stage->recorder);
-    json_decref(stage->versions);
+    json_decref(stage->options.play.servers);
     free(stage);
 }
 
@@ -185,11 +177,7 @@ int64_t stage_random(struct stage *stage, int64_t least, int64_t most) {
 }
 
 int64_t stage_ttl_ms(const struct stage *stage) {
-    return stage->options.ttl_ms;
-}
-
-void *stage_ctx(const struct stage *stage) {
-    return stage->options.ctx;
+    return stage->options.play.ttl_ms;
 }
 
 /* ---- events ---- */
@@ -199,12 +187,7 @@ void stage_record(struct stage *stage, const struct event *event) {
         recorder_add(stage->recorder, event);
 }
 
-void stage_note(struct stage *stage, const char *format, ...) {
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+void stage_note(struct stage *stage, const char *text) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = EVENT_NOTE, .who = "lab", .text = text});
 }
@@ -220,8 +203,7 @@ void stage_record_stock(struct stage *stage, const char *item, int64_t initial, 
                                             .sold = sold});
 }
 
-static void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target,
-                               const char *what) {
+void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what) {
     if (!stage_failed(stage))
         stage_record(stage, &(struct event){.kind = kind, .who = "lab", .what = what, .target = target});
 }
@@ -246,14 +228,10 @@ void stage_add(struct stage *stage, void (*end)(void *part), void *part) {
     stage->parts[stage->part_count++].part = part;
 }
 
-const char *stage_directory(const struct stage *stage) {
-    return stage->options.directory;
-}
-
-const char *stage_programs(const struct stage *stage) {
-    return stage->options.programs;
+const struct stage_options *stage_options(const struct stage *stage) {
+    return &stage->options;
 }
 
 void stage_add_version(struct stage *stage, const char *server, const char *version) {
-    json_object_set_new(stage->versions, server, json_string(version));
+    json_object_set_new(stage->options.play.servers, server, json_string(version));
 }

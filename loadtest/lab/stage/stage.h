@@ -9,12 +9,11 @@
 struct stage;
 
 struct stage_options {
-    const char *scenario, *play;
-    int64_t seed, ttl_ms;
-    const char *directory; /* of the play; it exists and is empty */
-    const char *programs;  /* where seckill-lab, seckilld and the clock library are */
-    FILE *events;          /* where the events go */
-    void *ctx;             /* for the play of `serve`, see stage_ctx() */
+    struct event_play play; /* the stage sets `servers` */
+    const char *directory;  /* of the play; it exists and is empty */
+    const char *programs;   /* where seckill-lab, seckilld and the clock library are */
+    FILE *events;           /* where the events go */
+    void *ctx;              /* of a live play; NULL for all scenarios */
 };
 
 /* NULL when out of memory. */
@@ -48,18 +47,17 @@ int64_t stage_now_ms(const struct stage *stage);
 /* A random number of the play's seed, from `least` to `most`. */
 int64_t stage_random(struct stage *stage, int64_t least, int64_t most);
 int64_t stage_ttl_ms(const struct stage *stage);
-/* stage_options.ctx; NULL for all scenarios. */
-void *stage_ctx(const struct stage *stage);
 
 /* ---- events ---- */
 
 /* From any thread. */
 void stage_record(struct stage *stage, const struct event *event);
-__attribute__((format(printf, 2, 3))) void stage_note(struct stage *stage, const char *format, ...);
+void stage_note(struct stage *stage, const char *text);
 /* Records what the stock says of an item. */
 void stage_record_stock(struct stage *stage, const char *item, int64_t initial, int64_t available,
                         int64_t sold);
-/* Records that a fault begins at `target`, or ends. */
+/* Records that a fault begins at `target`, or ends; stage_record_fault(): by an event of another kind. */
+void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what);
 void stage_fault(struct stage *stage, const char *target, const char *what);
 void stage_fault_over(struct stage *stage, const char *target, const char *what);
 
@@ -67,8 +65,7 @@ void stage_fault_over(struct stage *stage, const char *target, const char *what)
 
 /* Adds a part, which ends before the stage: stage_end() calls end(part), the last added first. */
 void stage_add(struct stage *stage, void (*end)(void *part), void *part);
-const char *stage_directory(const struct stage *stage);
-const char *stage_programs(const struct stage *stage);
+const struct stage_options *stage_options(const struct stage *stage);
 /* Sets the version of a server for the first line: "redis", "7.0.15". Before stage_begin(). */
 void stage_add_version(struct stage *stage, const char *server, const char *version);
 /* For loops that ask whether something is ready: sleeps a little and returns true, until the deadline has

@@ -2,34 +2,21 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
 
 #include "base/version.h"
 
-enum { OPTIONS_MAX = 32, ANSWER_SIZE = 2048, PATIENCE_MS = 60000, LINE_SIZE = 300 };
+enum { ANSWER_SIZE = 2048, PATIENCE_MS = 60000, LINE_SIZE = 300 };
 
 /* ---- seckilld ---- */
 
-static const char *seckilld_restart_server(struct server *server) {
-    const char *error = seckilld_server_restart(&server->seckilld);
-    return error ? error : seckilld_server_await_ready(&server->seckilld);
-}
-
-struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port, ...) {
+struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port,
+                                    const char *const options[]) {
     static const char *const env[] = {"SECKILL_ADMIN_TOKEN=" SECKILLD_ADMIN_TOKEN, NULL};
-    struct server *server = server_new(stage, name);
-    const char *options[OPTIONS_MAX] = {NULL};
+    struct server *server = server_new(stage, name, SERVER_SECKILLD);
     char program[SERVER_PATH_SIZE], path[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE + 8];
-    int n = 0;
-    va_list args;
-    va_start(args, redis_port);
-    for (const char *arg; n < OPTIONS_MAX - 1 && (arg = va_arg(args, const char *));)
-        options[n++] = arg;
-    va_end(args);
-    server->restart = seckilld_restart_server;
     server_path(server, path);
     snprintf(log, sizeof log, "%s.log", path);
-    snprintf(program, sizeof program, "%s/seckilld", stage_programs(stage));
+    snprintf(program, sizeof program, "%s/seckilld", stage_options(stage)->programs);
     if (stage_failed(stage))
         return server;
     const char *error = seckilld_server_start(&server->seckilld, program, redis_port, options, env, log);
@@ -63,11 +50,11 @@ static bool server_read_stock(const struct server *server, const char *item, con
         server_call(server, "GET", path, NULL, NULL, answer, sizeof answer) != 200)
         return false;
     json_t *json = json_loads(answer, 0, NULL);
-    json_int_t stock, available, sold;
-    bool good =
-        json_unpack(json, "{s:I, s:I, s:I}", "stock", &stock, "available", &available, "sold", &sold) == 0;
+    struct seckilld_audit said;
+    bool good = json_unpack(json, "{s:I, s:I, s:I}", "stock", &said.stock, "available", &said.available,
+                            "sold", &said.sold) == 0;
     if (good)
-        *audit = (struct seckilld_audit){.stock = stock, .available = available, .sold = sold};
+        *audit = said;
     json_decref(json);
     return good;
 }
@@ -88,36 +75,25 @@ static void crowd_end(void *record) {
 
 void crowd_start(struct crowd *crowd, const struct server *service, const struct crowd_options *o) {
     struct stage *stage = service->stage;
-    char program[SERVER_PATH_SIZE], url[64], log[SERVER_PATH_SIZE];
-    char connections[24], users[24], amount[24];
+    char program[SERVER_PATH_SIZE], log[SERVER_PATH_SIZE], flags[7][SERVER_PATH_SIZE + 16];
     *crowd = (struct crowd){.service = service, .item = o->item};
     if (stage_failed(stage))
         return;
-    snprintf(program, sizeof program, "%s/seckill-load", stage_programs(stage));
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", service->port);
-    snprintf(log, sizeof log, "%s/load.log", stage_directory(stage));
-    snprintf(crowd->json, sizeof crowd->json, "%s/%s.json", stage_directory(stage), o->item);
-    snprintf(crowd->progress, sizeof crowd->progress, "%s/%s.progress", stage_directory(stage), o->item);
-    snprintf(connections, sizeof connections, "%lld", (long long)o->connections);
-    snprintf(users, sizeof users, "%lld", (long long)o->users);
-    snprintf(amount, sizeof amount, o->requests != 0 ? "%lld" : "%llds",
+    snprintf(program, sizeof program, "%s/seckill-load", stage_options(stage)->programs);
+    snprintf(log, sizeof log, "%s/load.log", stage_options(stage)->directory);
+    snprintf(crowd->json, sizeof crowd->json, "%s/%s.json", stage_options(stage)->directory, o->item);
+    snprintf(crowd->progress, sizeof crowd->progress, "%s/%s.progress", stage_options(stage)->directory,
+             o->item);
+    snprintf(flags[0], sizeof flags[0], "--url=http://127.0.0.1:%d", service->port);
+    snprintf(flags[1], sizeof flags[1], "--item=%s", o->item);
+    snprintf(flags[2], sizeof flags[2], "--users=%lld", (long long)o->users);
+    snprintf(flags[3], sizeof flags[3], o->requests != 0 ? "--requests=%lld" : "--duration=%llds",
              (long long)(o->requests != 0 ? o->requests : o->seconds));
-    const char *argv[] = {program,
-                          "--url",
-                          url,
-                          "--item",
-                          o->item,
-                          "--users",
-                          users,
-                          o->requests != 0 ? "--requests" : "--duration",
-                          amount,
-                          "--connections",
-                          connections,
-                          "--json",
-                          crowd->json,
-                          "--progress",
-                          crowd->progress,
-                          NULL};
+    snprintf(flags[4], sizeof flags[4], "--connections=%lld", (long long)o->connections);
+    snprintf(flags[5], sizeof flags[5], "--json=%s", crowd->json);
+    snprintf(flags[6], sizeof flags[6], "--progress=%s", crowd->progress);
+    const char *argv[] = {program,  flags[0], flags[1], flags[2], flags[3],
+                          flags[4], flags[5], flags[6], NULL};
     const char *env[] = {"SECKILL_ADMIN_TOKEN=" SECKILLD_ADMIN_TOKEN, NULL};
     const char *error = proc_start(&crowd->proc, argv, env, log);
     stage_add(stage, crowd_end, crowd->proc.record);
@@ -127,17 +103,10 @@ void crowd_start(struct crowd *crowd, const struct server *service, const struct
 
 static bool crowd_read_line(const char *line, struct crowd_progress *progress) {
     json_t *json = json_loads(line, 0, NULL);
-    json_int_t accepted, rejected, unknown, p50_us, p99_us;
-    bool good = json_unpack(json, "{s:F, s:I, s:I, s:I, s:I, s:I}", "seconds", &progress->seconds, "accepted",
-                            &accepted, "rejected", &rejected, "unknown", &unknown, "p50_us", &p50_us,
-                            "p99_us", &p99_us) == 0;
-    if (good) {
-        progress->accepted = accepted;
-        progress->rejected = rejected;
-        progress->unknown = unknown;
-        progress->p50_us = p50_us;
-        progress->p99_us = p99_us;
-    }
+    bool good =
+        json_unpack(json, "{s:F, s:I, s:I, s:I, s:I, s:I}", "seconds", &progress->seconds, "accepted",
+                    &progress->accepted, "rejected", &progress->rejected, "unknown", &progress->unknown,
+                    "p50_us", &progress->p50_us, "p99_us", &progress->p99_us) == 0;
     json_decref(json);
     return good;
 }
@@ -165,20 +134,12 @@ bool crowd_has_ended(struct crowd *crowd) {
 }
 
 /* Its exit status is not read: it says whether the sale oversold, and the audit says that, too. */
-bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
-    struct stage *stage = crowd->service->stage;
-    json_int_t accepted;
+static bool crowd_read_result(struct crowd *crowd, struct crowd_result *result) {
     int status;
-    if (stage_failed(stage))
-        return false;
     bool ended = proc_wait(&crowd->proc, PATIENCE_MS, &status);
     json_t *json = ended ? json_load_file(crowd->json, 0, NULL) : NULL;
-    bool good = json_unpack(json, "{s:I, s:F, s:{s:F}}", "accepted", &accepted, "accepted_per_second",
+    bool good = json_unpack(json, "{s:I, s:F, s:{s:F}}", "accepted", &result->accepted, "accepted_per_second",
                             &result->per_second, "latency_ms", "p99", &result->p99_ms) == 0;
-    if (good)
-        result->accepted = accepted;
-    else
-        stage_fail(stage, "the sale of %s has no result: see load.log", crowd->item);
     json_decref(json);
     if (crowd->lines)
         fclose(crowd->lines);
@@ -186,14 +147,15 @@ bool crowd_finish(struct crowd *crowd, struct crowd_result *result) {
     return good;
 }
 
-bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
-                  struct seckilld_audit *audit) {
+bool crowd_finish(struct crowd *crowd, uint64_t op, struct crowd_result *result) {
     struct stage *stage = crowd->service->stage;
-    struct event event = {.kind = EVENT_WRITE_SENT,
-                          .who = "seckill-load",
-                          .op = op,
-                          .item = crowd->item,
-                          .quantity = result->accepted};
+    struct seckilld_audit *audit = &result->audit;
+    if (stage_failed(stage))
+        return false;
+    if (!crowd_read_result(crowd, result)) {
+        stage_fail(stage, "the sale of %s has no result: see load.log", crowd->item);
+        return false;
+    }
     bool audited = false;
     for (int64_t deadline_ns = stage_in_ms(PATIENCE_MS); !audited && stage_patience(stage, deadline_ns);)
         audited = server_read_audit(crowd->service, crowd->item, audit);
@@ -201,6 +163,11 @@ bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, 
         stage_fail(stage, "%s does not audit %s", crowd->service->name, crowd->item);
         return false;
     }
+    struct event event = {.kind = EVENT_WRITE_SENT,
+                          .who = "seckill-load",
+                          .op = op,
+                          .item = crowd->item,
+                          .quantity = result->accepted};
     stage_record(stage, &event);
     event.kind = EVENT_WRITE_ACCEPTED;
     stage_record(stage, &event);

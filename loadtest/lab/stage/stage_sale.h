@@ -11,8 +11,8 @@
 #define SECKILLD_ADMIN_TOKEN "lab"
 
 /* On the Redis at `redis_port`, with these options; NULL at the end. */
-struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port, ...)
-    __attribute__((sentinel));
+struct server *stage_start_seckilld(struct stage *stage, const char *name, int redis_port,
+                                    const char *const options[]);
 /* Makes one request with the right to do everything; see seckilld_server_call(). `key`: its Idempotency-Key,
  * or NULL. */
 int server_call(const struct server *server, const char *method, const char *path, const char *key,
@@ -21,7 +21,7 @@ int server_call(const struct server *server, const char *method, const char *pat
 void server_put_item(const struct server *server, const char *item, const char *terms);
 
 struct seckilld_audit {
-    int64_t stock, available, sold;
+    long long stock, available, sold;
 };
 /* The stock of an item, as the service counts it from the orders. False: there is no answer. */
 bool server_read_audit(const struct server *server, const char *item, struct seckilld_audit *audit);
@@ -40,13 +40,14 @@ struct crowd_options {
 
 struct crowd_progress {
     double seconds; /* since its begin */
-    int64_t accepted, rejected, unknown;
-    int64_t p50_us, p99_us; /* of the answers since the line before */
+    long long accepted, rejected, unknown;
+    long long p50_us, p99_us; /* of the answers since the line before */
 };
 
 struct crowd_result {
-    int64_t accepted;
+    long long accepted;
     double per_second, p99_ms;
+    struct seckilld_audit audit; /* of the item, after the crowd */
 };
 
 struct crowd {
@@ -65,11 +66,9 @@ bool crowd_read_progress(struct crowd *crowd, struct crowd_progress *progress);
 void crowd_stop(const struct crowd *crowd);
 /* False while it buys or counts. */
 bool crowd_has_ended(struct crowd *crowd);
-/* Blocks until its end, and reads its result. False: there is none, and the stage has failed. */
-bool crowd_finish(struct crowd *crowd, struct crowd_result *result);
-/* Records what the crowd was told, under the new number `op`, and the stock as the service counts it from the
- * orders. False: there is no audit, and the stage has failed. */
-bool crowd_record(const struct crowd *crowd, const struct crowd_result *result, uint64_t op,
-                  struct seckilld_audit *audit);
+/* Blocks until its end, and reads its result. Records what it was told, under the new number `op`, and the
+ * stock as the service counts it from the orders. False: there is no result or no audit, and the stage has
+ * failed. */
+bool crowd_finish(struct crowd *crowd, uint64_t op, struct crowd_result *result);
 
 #endif

@@ -10,17 +10,8 @@
 #include "base/servers/sentinel_servers.h"
 #include "lock/libetcd/etcd.h"
 
-enum {
-    OPTIONS_MAX = 32,
-    WORDS_MAX = 16,
-    VERSION_SIZE = 24,
-    ANSWER_SIZE = 2048,
-    ASK_MS = 1000,
-    COMMAND_MS = 1000,
-    REPLY_SIZE = 16384,
-    DOWN_AFTER_MS = 400,
-    FAILOVER_TIMEOUT_MS = 2000,
-};
+enum { OPTIONS_MAX = 32, WORDS_MAX = 16, VERSION_SIZE = 24, ANSWER_SIZE = 2048, REPLY_SIZE = 16384 };
+enum { ASK_MS = 1000, COMMAND_MS = 1000, DOWN_AFTER_MS = 400, FAILOVER_TIMEOUT_MS = 2000 };
 
 /* ---- of all kinds ---- */
 
@@ -33,18 +24,19 @@ static void server_end(void *part) {
     free(server);
 }
 
-struct server *server_new(struct stage *stage, const char *name) {
+struct server *server_new(struct stage *stage, const char *name, enum server_kind kind) {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         abort(); /* a scenario counts on it, and has no use for less */
     server->stage = stage;
+    server->kind = kind;
     snprintf(server->name, sizeof server->name, "%s", name);
     stage_add(stage, server_end, server);
     return server;
 }
 
 void server_path(const struct server *server, char path[SERVER_PATH_SIZE]) {
-    snprintf(path, SERVER_PATH_SIZE, "%s/%s", stage_directory(server->stage), server->name);
+    snprintf(path, SERVER_PATH_SIZE, "%s/%s", stage_options(server->stage)->directory, server->name);
 }
 
 void server_started(struct server *server, struct proc *proc, int port, const char *error) {
@@ -54,16 +46,14 @@ void server_started(struct server *server, struct proc *proc, int port, const ch
         stage_fail(server->stage, "%s: %s", server->name, error);
 }
 
-static void server_record(const struct server *server, enum event_kind kind) {
-    stage_record(server->stage, &(struct event){.kind = kind, .who = server->name, .server = server->name});
+static void server_record(const struct server *server, struct event event) {
+    event.who = event.server = server->name;
+    stage_record(server->stage, &event);
 }
 
 void server_record_role(const struct server *server, const char *role) {
     if (!stage_failed(server->stage))
-        stage_record(server->stage, &(struct event){.kind = EVENT_SERVER_ROLE,
-                                                    .who = server->name,
-                                                    .server = server->name,
-                                                    .role = role});
+        server_record(server, (struct event){.kind = EVENT_SERVER_ROLE, .role = role});
 }
 
 void server_kill(struct server *server) {
@@ -72,17 +62,21 @@ void server_kill(struct server *server) {
     const char *error = proc_end(server->proc, SIGKILL, STAGE_PATIENCE_MS);
     if (error)
         stage_fail(server->stage, "%s: %s", server->name, error);
-    server_record(server, EVENT_SERVER_DOWN);
+    server_record(server, (struct event){.kind = EVENT_SERVER_DOWN});
 }
 
 void server_restart(struct server *server) {
     if (stage_failed(server->stage))
         return;
-    const char *error = server->restart(server);
+    bool seckilld = server->kind == SERVER_SECKILLD;
+    const char *error =
+        seckilld ? seckilld_server_restart(&server->seckilld) : redis_server_restart(&server->redis);
+    if (!error && seckilld)
+        error = seckilld_server_await_ready(&server->seckilld);
     if (error)
         stage_fail(server->stage, "%s: %s", server->name, error);
     else
-        server_record(server, EVENT_SERVER_UP);
+        server_record(server, (struct event){.kind = EVENT_SERVER_UP});
 }
 
 static void link_end(void *link) {
@@ -111,14 +105,8 @@ static void server_add_version(struct stage *stage, const char *kind, const char
 
 /* ---- Redis ---- */
 
-static const char *server_reply(char *reply) {
-    static char text[REPLY_SIZE];
-    snprintf(text, sizeof text, "%s", reply);
-    free(reply);
-    return text;
-}
-
 const char *server_command(const struct server *server, ...) {
+    static char text[REPLY_SIZE];
     const char *argv[WORDS_MAX];
     int argc = 0;
     va_list args;
@@ -128,7 +116,9 @@ const char *server_command(const struct server *server, ...) {
     for (const char *arg; argc < WORDS_MAX && (arg = va_arg(args, const char *));)
         argv[argc++] = arg;
     va_end(args);
-    const char *text = server_reply(redis_server_command(server->port, COMMAND_MS, argc, argv));
+    char *reply = redis_server_command(server->port, COMMAND_MS, argc, argv);
+    snprintf(text, sizeof text, "%s", reply);
+    free(reply);
     if (strncmp(text, "(error) ", 8) == 0)
         stage_fail(server->stage, "%s refused %s: %s", server->name, argv[0], text + 8);
     return text;
@@ -142,19 +132,13 @@ const char *server_info(const struct server *server, const char *field) {
     return value;
 }
 
-static const char *redis_restart_server(struct server *server) {
-    return redis_server_restart(&server->redis);
-}
-
-/* `options`: NULL at the end. */
 static void redis_launch(struct server *server, const char *const options[]) {
     const char *all[OPTIONS_MAX] = {"--repl-diskless-sync-delay", "0"};
     char path[SERVER_PATH_SIZE];
-    server->restart = redis_restart_server;
     if (stage_failed(server->stage))
         return;
     server_path(server, path);
-    const char *error = local_server_add_options(all, OPTIONS_MAX, options);
+    const char *error = options ? local_server_add_options(all, OPTIONS_MAX, options) : NULL;
     if (!error)
         error = redis_server_start(&server->redis, path, server->clock.turned ? &server->clock : NULL, all);
     server_started(server, &server->redis.proc, server->redis.port, error);
@@ -162,45 +146,37 @@ static void redis_launch(struct server *server, const char *const options[]) {
         stage_add_version(server->stage, "redis", server_info(server, "redis_version"));
 }
 
-struct server *stage_start_redis(struct stage *stage, const char *name, ...) {
-    struct server *server = server_new(stage, name);
-    const char *options[OPTIONS_MAX] = {NULL};
-    int n = 0;
-    va_list args;
-    va_start(args, name);
-    for (const char *arg; n < OPTIONS_MAX - 1 && (arg = va_arg(args, const char *));)
-        options[n++] = arg;
-    va_end(args);
+struct server *stage_start_redis(struct stage *stage, const char *name, const char *const options[]) {
+    struct server *server = server_new(stage, name, SERVER_REDIS);
     redis_launch(server, options);
     return server;
 }
 
 struct server *stage_start_replica(struct stage *stage, const char *name, int master_port) {
-    struct server *server = server_new(stage, name);
     char port[16];
     snprintf(port, sizeof port, "%d", master_port);
-    redis_launch(server, (const char *const[]){"--replicaof", "127.0.0.1", port, NULL});
-    if (!stage_failed(stage)) {
-        const char *error = redis_server_await_sync(&server->redis);
-        if (error)
-            stage_fail(stage, "%s does not copy from its master: %s", name, error);
-    }
+    struct server *server =
+        stage_start_redis(stage, name, (const char *const[]){"--replicaof", "127.0.0.1", port, NULL});
+    const char *error = stage_failed(stage) ? NULL : redis_server_await_sync(&server->redis);
+    if (error)
+        stage_fail(stage, "%s does not copy from its master: %s", name, error);
     return server;
 }
 
 /* The library that moves its clock lies beside the programs, or where make install puts it. */
 struct server *stage_start_redis_with_clock(struct stage *stage, const char *name) {
-    struct server *server = server_new(stage, name);
+    struct server *server = server_new(stage, name, SERVER_REDIS);
     char file[SERVER_PATH_SIZE + 8], path[SERVER_PATH_SIZE], library[SERVER_PATH_SIZE];
     server_path(server, path);
     snprintf(file, sizeof file, "%s.clock", path);
-    snprintf(library, sizeof library, "%.250s/turned-clock.so", stage_programs(stage));
+    snprintf(library, sizeof library, "%.250s/turned-clock.so", stage_options(stage)->programs);
     if (access(library, R_OK) != 0)
-        snprintf(library, sizeof library, "%.250s/../lib/seckill/turned-clock.so", stage_programs(stage));
+        snprintf(library, sizeof library, "%.250s/../lib/seckill/turned-clock.so",
+                 stage_options(stage)->programs);
     const char *error = redis_server_clock_open(&server->clock, library, file);
     if (error)
         stage_fail(stage, "%s has no clock that can be moved: %s", name, error);
-    redis_launch(server, (const char *const[]){NULL});
+    redis_launch(server, NULL);
     return server;
 }
 
@@ -208,22 +184,10 @@ void server_move_clock(struct server *server, int64_t jump_ms) {
     if (stage_failed(server->stage))
         return;
     __atomic_fetch_add(&server->clock.turned->ahead_ms, jump_ms, __ATOMIC_SEQ_CST);
-    stage_record(server->stage, &(struct event){.kind = EVENT_SERVER_CLOCK,
-                                                .who = server->name,
-                                                .server = server->name,
-                                                .jump_ms = jump_ms});
+    server_record(server, (struct event){.kind = EVENT_SERVER_CLOCK, .jump_ms = jump_ms});
 }
 
 /* ---- Sentinel ---- */
-
-/* By default Sentinel asks every ten seconds who the replicas are, and takes a timer that is two seconds late
- * for a broken clock, after which it does nothing for thirty. It promotes only a replica that has answered
- * within five ping periods: on a busy machine these must not be too short either. */
-static void sentinel_shorten_periods(const struct server *sentinel) {
-    server_command(sentinel, "SENTINEL", "DEBUG", "info-period", "200", "ping-period", "200", "ask-period",
-                   "200", "publish-period", "200", NULL);
-    server_command(sentinel, "SENTINEL", "DEBUG", "tilt-trigger", "10000", "tilt-period", "1000", NULL);
-}
 
 /* It has asked the replica itself, which is in sync: so the replica may be promoted. */
 static bool sentinel_knows_replica(void *arg) {
@@ -233,7 +197,7 @@ static bool sentinel_knows_replica(void *arg) {
 }
 
 struct server *stage_start_sentinel(struct stage *stage, const char *name, int master_port) {
-    struct server *sentinel = server_new(stage, name);
+    struct server *sentinel = server_new(stage, name, SERVER_REDIS);
     const struct sentinel_watch watch = {.name = "lab",
                                          .master_port = master_port,
                                          .quorum = 1,
@@ -247,7 +211,12 @@ struct server *stage_start_sentinel(struct stage *stage, const char *name, int m
     if (!error)
         error = sentinel_server_await(&sentinel->redis);
     server_started(sentinel, &sentinel->redis.proc, sentinel->redis.port, error);
-    sentinel_shorten_periods(sentinel);
+    /* By default Sentinel asks every ten seconds who the replicas are, and takes a timer that is two seconds
+     * late for a broken clock, after which it does nothing for thirty. It promotes only a replica that has
+     * answered within five ping periods: on a busy machine these must not be too short either. */
+    server_command(sentinel, "SENTINEL", "DEBUG", "info-period", "200", "ping-period", "200", "ask-period",
+                   "200", "publish-period", "200", NULL);
+    server_command(sentinel, "SENTINEL", "DEBUG", "tilt-trigger", "10000", "tilt-period", "1000", NULL);
     if (!proc_poll(sentinel_knows_replica, sentinel, STAGE_PATIENCE_MS))
         stage_fail(stage, "%s does not know the replica", name);
     return sentinel;
@@ -278,7 +247,7 @@ void stage_start_etcd(struct stage *stage, const char *name, int count, struct s
     for (int i = 0; i < count; i++) {
         char member[SERVER_NAME_SIZE];
         snprintf(member, sizeof member, count > 1 ? "%.20s-%d" : "%.20s", name, i + 1);
-        servers[i] = server_new(stage, member);
+        servers[i] = server_new(stage, member, SERVER_ETCD);
         snprintf(members[i].name, sizeof members[i].name, "%s", member);
         server_path(servers[i], path);
         if (!error)
@@ -310,30 +279,15 @@ int server_etcd_leader(struct server *const servers[], int count) {
     return leader;
 }
 
-void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const servers[], int count) {
-    int length = snprintf(url, ETCD_URL_SIZE, "etcd://");
-    for (int i = 0; i < count; i++)
-        length += snprintf(url + length, ETCD_URL_SIZE - (size_t)length, "%s127.0.0.1:%d", i > 0 ? "," : "",
-                           servers[i]->port);
-}
-
-static bool etcd_revoke_newest(struct etcd *etcd, const char *prefix) {
+void server_revoke_newest_lease(const struct server *server, const char *prefix) {
     const struct etcd_range range = {.key = etcd_text(prefix),
                                      .prefix = true,
                                      .limit = 1,
                                      .order = ETCD_DESCENDING,
                                      .sort_by = ETCD_CREATE_REVISION};
-    struct etcd_reply *reply;
-    if (etcd_range(etcd, &range, NULL, &reply) != ETCD_OK)
-        return false;
-    bool revoked = reply->kv_count > 0 && etcd_lease_revoke(etcd, reply->kvs[0].lease, NULL) == ETCD_OK;
-    etcd_reply_free(reply);
-    return revoked;
-}
-
-void server_revoke_newest_lease(const struct server *server, const char *prefix) {
     char endpoint[32], error[ETCD_ERROR_SIZE];
     struct etcd *etcd;
+    struct etcd_reply *reply = NULL;
     if (stage_failed(server->stage))
         return;
     snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", server->port);
@@ -342,8 +296,10 @@ void server_revoke_newest_lease(const struct server *server, const char *prefix)
         stage_fail(server->stage, "%s: %s", server->name, error);
         return;
     }
-    if (!etcd_revoke_newest(etcd, prefix))
+    if (etcd_range(etcd, &range, NULL, &reply) != ETCD_OK || reply->kv_count == 0 ||
+        etcd_lease_revoke(etcd, reply->kvs[0].lease, NULL) != ETCD_OK)
         stage_fail(server->stage, "%s: no lease below %s could be ended", server->name, prefix);
+    etcd_reply_free(reply);
     etcd_close(etcd);
 }
 
@@ -351,7 +307,7 @@ void server_revoke_newest_lease(const struct server *server, const char *prefix)
 
 struct server *stage_start_zookeeper(struct stage *stage, const char *name) {
     static const struct zookeeper_options options = {.tick_ms = 100, .session_max_ms = 60000};
-    struct server *server = server_new(stage, name);
+    struct server *server = server_new(stage, name, SERVER_ZOOKEEPER);
     char path[SERVER_PATH_SIZE], answer[ANSWER_SIZE];
     server_path(server, path);
     if (stage_failed(stage))

@@ -12,14 +12,16 @@
 #include "base/servers/zookeeper_server.h"
 #include "loadtest/lab/stage/stage.h"
 
-enum { SERVER_NAME_SIZE = 32, SERVER_PATH_SIZE = 320, ETCD_MEMBERS_MAX = 3, ETCD_URL_SIZE = 96 };
+enum { SERVER_NAME_SIZE = 32, SERVER_PATH_SIZE = 320, ETCD_MEMBERS_MAX = 3 };
+
+enum server_kind { SERVER_REDIS, SERVER_ETCD, SERVER_ZOOKEEPER, SERVER_SECKILLD };
 
 struct server {
     struct stage *stage;
+    enum server_kind kind;
     char name[SERVER_NAME_SIZE]; /* as events call it: "redis", "node-2" */
     int port;
-    struct proc *proc;                             /* of the one below; NULL: it was not started */
-    const char *(*restart)(struct server *server); /* NULL: no play starts such a one again */
+    struct proc *proc; /* of the one below; NULL: it was not started */
     union {
         struct redis_server redis; /* also a Sentinel */
         struct etcd_server etcd;
@@ -44,8 +46,9 @@ struct proxy *stage_start_link(struct stage *stage, int port);
 
 /* ---- Redis ---- */
 
-/* With these options of its command line, NULL at the end. It writes no data to disk, unless they say so. */
-struct server *stage_start_redis(struct stage *stage, const char *name, ...) __attribute__((sentinel));
+/* With these options of its command line, NULL at the end; NULL: none. It writes no data to disk, unless they
+ * say so. */
+struct server *stage_start_redis(struct stage *stage, const char *name, const char *const options[]);
 /* One whose wall clock can be moved. */
 struct server *stage_start_redis_with_clock(struct stage *stage, const char *name);
 void server_move_clock(struct server *server, int64_t jump_ms);
@@ -71,17 +74,32 @@ void server_await_promotion(struct server *sentinel, int old_port, const struct 
 void stage_start_etcd(struct stage *stage, const char *name, int count, struct server *servers[]);
 /* Which of them leads. */
 int server_etcd_leader(struct server *const servers[], int count);
-/* "etcd://127.0.0.1:2379,…" */
-void server_etcd_url(char url[ETCD_URL_SIZE], struct server *const servers[], int count);
 /* Ends the lease of the newest key below `prefix`, and with it the key. */
 void server_revoke_newest_lease(const struct server *server, const char *prefix);
 
 struct server *stage_start_zookeeper(struct stage *stage, const char *name);
 
+/* ---- observers (observer.c) ----
+ * An observer asks a lock server every few milliseconds who holds a key, and records each change: what the
+ * store says, which may differ from what a client believes. It also reads the stock. */
+
+struct clients;
+
+/* Starts the observers of servers of one kind: one for each Redis or ZooKeeper, one for all members of an
+ * etcd. There the oldest key below `prefix` holds the lock: "lock/", or "lock-rpc/". They end with the play.
+ * Call after stage_begin(). While a server does not answer, nothing is recorded. */
+void observer_watch(struct clients *clients, struct server *const servers[], int count, const char *prefix,
+                    const char *key);
+
+/* Reads the stock of an item and records it. Blocks. */
+void observer_read_stock(const struct server *server, const char *item);
+/* Sets the stock of an item to `units`, and records it. Blocks. */
+void observer_fill_stock(const struct server *server, const char *item, int64_t units);
+
 /* ---- for stage_sale.c ---- */
 
 /* One that is not started yet; it ends with the play. */
-struct server *server_new(struct stage *stage, const char *name);
+struct server *server_new(struct stage *stage, const char *name, enum server_kind kind);
 /* Where it has its data; its log is PATH.log. */
 void server_path(const struct server *server, char path[SERVER_PATH_SIZE]);
 /* Takes over what was started, also if it then failed, which fails the stage. */

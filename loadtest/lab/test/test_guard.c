@@ -1,5 +1,5 @@
 /* The guard: what it lets pass, and each way in which another site's page could ask. */
-#include "loadtest/lab/serve/guard.h"
+#include "loadtest/lab/serve/page_server.h"
 #include "test/harness.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "loadtest/lab/play.h"
+#include "loadtest/lab/scenarios/scenarios.h"
 #include "test/harness.h"
 
 /* ---- texts ---- */

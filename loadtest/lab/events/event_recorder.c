@@ -1,4 +1,5 @@
-#include "loadtest/lab/stage/event_recorder.h"
+/* The recorder: brings the events of all threads into the order of their times. */
+#include "loadtest/lab/events/event.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,35 +28,20 @@ struct recorder {
     bool failed;
 };
 
-/* ---- copies ---- */
-
-static const size_t texts[] = {
-    offsetof(struct event, who),    offsetof(struct event, key),     offsetof(struct event, item),
-    offsetof(struct event, reason), offsetof(struct event, what),    offsetof(struct event, target),
-    offsetof(struct event, server), offsetof(struct event, owner),   offsetof(struct event, role),
-    offsetof(struct event, text),   offsetof(struct event, outcome), offsetof(struct event, sentence),
-};
-enum { TEXTS = sizeof texts / sizeof texts[0] };
-
-static const char **event_text(struct event *event, int i) {
-    return (const char **)((char *)event + texts[i]);
-}
-
 static struct held *event_copy(const struct event *event) {
-    struct event from = *event;
     size_t size = sizeof(struct held);
-    for (int i = 0; i < TEXTS; i++)
-        size += *event_text(&from, i) ? strlen(*event_text(&from, i)) + 1 : 0;
+    for (int i = 0; i < EVENT_TEXTS; i++)
+        size += event->texts[i] ? strlen(event->texts[i]) + 1 : 0;
     struct held *copy = malloc(size);
     if (!copy)
         return NULL;
     char *at = (char *)(copy + 1);
-    copy->event = from;
-    for (int i = 0; i < TEXTS; i++) {
-        if (!*event_text(&from, i))
+    copy->event = *event;
+    for (int i = 0; i < EVENT_TEXTS; i++) {
+        if (!event->texts[i])
             continue;
-        *event_text(&copy->event, i) = at;
-        at = stpcpy(at, *event_text(&from, i)) + 1;
+        copy->event.texts[i] = at;
+        at = stpcpy(at, event->texts[i]) + 1;
     }
     return copy;
 }
@@ -132,10 +118,8 @@ void recorder_flush(struct recorder *r, bool all) {
 
 bool recorder_end(struct recorder *r, const struct event *verdict) {
     recorder_flush(r, true);
-    if (verdict) {
-        recorder_add(r, verdict);
-        recorder_flush(r, true);
-    }
+    recorder_add(r, verdict);
+    recorder_flush(r, true);
     return !r->failed;
 }
 
