@@ -97,6 +97,7 @@ static void steps(void) {
     check_lamp("1", "0");
     while (n++ < last)
         page_click("#player-forward");
+    page_wait_data("#player", "n", harness_format("%ld", last));
     CHECK_STR(browser_run(&page_browser, step), end);
     check_lamp("2", "1");
     page_click("#verdict [data-n]"); /* evidence leads to its event */
