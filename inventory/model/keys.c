@@ -1,7 +1,42 @@
 #include "inventory/model/keys.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- names and digests ---- */
+
+bool inventory_name_valid(const char *name, size_t length) {
+    if (length < 1 || length > INVENTORY_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+              c == '_' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+void inventory_key_digest(const char *user, const char *key, size_t length,
+                          char digest[INVENTORY_DIGEST_SIZE]) {
+    unsigned char hash[16];
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof hash);
+    if (*user) /* and its NUL, which neither a user nor a key can have */
+        crypto_generichash_update(&state, (const unsigned char *)user, strlen(user) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)key, length);
+    crypto_generichash_final(&state, hash, sizeof hash);
+    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
+bool inventory_digest_valid(const char *text) {
+    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
+}
+
+/* ---- keys ---- */
 
 /* FNV-1a: the same in all processes. */
 static uint32_t keys_hash(const char *name) {

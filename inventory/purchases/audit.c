@@ -17,9 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/audit_judge.h"
+#include "inventory/model/record.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
 
 enum {
@@ -327,7 +326,8 @@ static struct audit_run *audit_add_run(struct audits *audits, const char *name) 
     return run;
 }
 
-void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx) {
+void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct audits *audits = &purchases->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;

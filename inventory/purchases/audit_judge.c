@@ -1,4 +1,4 @@
-#include "inventory/purchases/audit_judge.h"
+#include "inventory/purchases/purchases.h"
 
 #include <sodium.h>
 #include <string.h>

@@ -37,6 +37,7 @@ bool expiry_rests(const struct purchases *purchases) {
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
 struct sweep {
+    struct inventory *inventory;
     struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when the sweep began: later holds wait for the next sweep */
@@ -98,7 +99,7 @@ static void sweep_expire_next(struct sweep *sweep) {
     sweep_note_sent(sweep);
     snprintf(most, sizeof most, "%d", EXPIRE_MOST);
     snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
-    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
+    int count = settle_keys(purchases->shared, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
     argv[argc++] = "sweep";
     argv[argc++] = most;
     argv[argc++] = now;
@@ -161,16 +162,22 @@ static void sweep_begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
     sweep_note_sent(sweep);
-    store_time_read(sweep->purchases->shared, sweep_on_time, sweep);
+    inventory_time_read(sweep->inventory, sweep_on_time, sweep);
 }
 
-void purchases_sweep(struct purchases *purchases) {
+void inventory_sweep(struct inventory *inventory) {
+    struct purchases *purchases = inventory->purchases;
     if (purchases->sweeping || expiry_rests(purchases))
         return;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)
         return;
     purchases->sweeping = true;
+    sweep->inventory = inventory;
     sweep->purchases = purchases;
     sweep_begin(sweep);
+}
+
+bool inventory_is_sweeping(const struct inventory *inventory) {
+    return inventory->purchases->sweeping;
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/model/record.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
 #include "restock.lua.h"
 
@@ -143,7 +143,8 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
     items_drop(&purchases->items, item);
 }
 
-void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx) {
+void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct item *item = items_take(&purchases->items, name);
     bool up = item && router_is_up(purchases->shared->store, item->keys.item);
     struct item_reader *read = up ? malloc(sizeof *read) : NULL;
@@ -174,8 +175,9 @@ static void items_on_created(void *ctx, const struct redis_value *value) {
     request.item_fn(request.ctx, status, NULL);
 }
 
-void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
+void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
                            inventory_item_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     if (inventory_strategy_teaches(item->strategy) && !purchases->shared->config.teaching) {
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
@@ -190,7 +192,7 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
     request->item_fn = fn;
     item_terms_print(request->terms, item);
     sale_keys_make(&keys, item->item);
-    int count = create_keys(purchases, &keys, argv + SCRIPT_ARGV);
+    int count = create_keys(purchases->shared, &keys, argv + SCRIPT_ARGV);
     argv[SCRIPT_ARGV + count] = request->terms;
     router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + 1, argv,
                items_on_created, request);
@@ -229,8 +231,9 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
     request.restock_fn(request.ctx, status, told ? &restock : NULL);
 }
 
-void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
+void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct request *request = items_request_new(purchases, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);

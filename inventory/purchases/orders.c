@@ -63,8 +63,9 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
@@ -87,7 +88,7 @@ void purchases_step_order(struct purchases *purchases, const char *id, enum inve
         snprintf(arrived, sizeof arrived, "%lld",
                  (long long)clock_wall_at_ms(purchases->shared->config.clock, arrived_ns));
     const char *argv[SETTLE_ARGV];
-    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
+    int count = settle_keys(purchases->shared, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
     argv[argc++] = names[step];
     argv[argc++] = digest;
     argv[argc++] = arrived;

@@ -1,4 +1,4 @@
-#include "inventory/purchases/purchase.h"
+#include "inventory/purchases/purchases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,8 @@
 /* How far the clock of an instance may differ from the store's clock, which dates orders. */
 enum { CLOCKS_APART_MS = 50 };
 
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
-                    void (*on_mended)(void *ctx), void *ctx) {
+bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id) {
     purchases->shared = shared;
-    purchases->on_mended = on_mended;
-    purchases->on_mended_ctx = ctx;
     snprintf(purchases->id, sizeof purchases->id, "%s", id);
     items_init(&purchases->items);
     for (int i = 0; i < ITEM_PARTS; i++)

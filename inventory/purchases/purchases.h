@@ -91,9 +91,6 @@ struct purchases {
 
     /* putback.c */
     struct putback *putback;
-    /* Called when a server that may have lost something sells again. */
-    void (*on_mended)(void *ctx);
-    void *on_mended_ctx;
 
     /* rest.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
@@ -105,37 +102,55 @@ struct purchases {
     struct audits audits;
 };
 
-/* False when out of memory. `id` is random; `on_mended` is called as the struct says. */
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
-                    void (*on_mended)(void *ctx), void *ctx);
+/* False when out of memory. `id` is random. */
+bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id);
 /* Ends the purchases that wait for a call: UNAVAILABLE. */
 void purchases_end_waiting(struct purchases *purchases);
 /* Frees what is left, once nothing is in flight. The caller closes the timer of `audits`. */
 void purchases_close(struct purchases *purchases);
 
-/* The functions of these names in inventory.h. */
-void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
-                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
-void purchases_sweep(struct purchases *purchases);
-void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx);
-void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
-                           inventory_item_fn *fn, void *ctx);
-void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
-                            int64_t quantity, inventory_restock_fn *fn, void *ctx);
-void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx);
+/* ---- purchase.c: how a purchase waits, starts again and ends, whatever its strategy ---- */
 
-/* ---- scripts.c ---- */
+/* The lane of the item. */
+struct lane *lane_of(struct purchases *purchases, const struct item *item);
+/* Puts the item in line: inventory_flush() sends what waits for it. */
+void lane_add(struct lane *lane, struct item *item);
+/* Takes the first item in line; NULL: no item waits. */
+struct item *lane_take(struct lane *lane);
 
-/* Creates an item (create.lua). Its argument is what item_terms_print() prints; returns the number of keys.
- */
-enum { CREATE_ARGV = SCRIPT_ARGV + 6 + 1 };
-extern const struct redis_script create_script;
-int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+/* Has inventory_flush() start the purchase by its item's strategy, which may have changed. */
+void purchase_again(struct inventory_purchase *purchase);
 
-/* Confirms, cancels or expires (settle.lua). Returns the number of keys. */
-enum { SETTLE_ARGV = SCRIPT_ARGV + 4 + 3 };
-extern const struct redis_script settle_script;
-int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+/* Says which connection carries the purchase out; NULL: purchases->shared->store. */
+void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis);
+
+/* Ends the purchase: calls its `done` with `status`. */
+void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
+
+/* Ends it with OK and the order as just written. */
+void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
+
+/* Ends it with the order that its key has: REPLAYED, or KEY_REUSED. OK if the order was written since
+ * `sent_ms` by this instance's clock (0: no such time): then it is the order whose reply was lost. An order
+ * of an earlier attempt with the same key is taken for it if it is older by CLOCKS_APART_MS at most; it is
+ * the buyer's order all the same. */
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
+
+/* ---- purchases whose reply was lost ----
+ *
+ * The store may have carried them out, so it is asked for the order once it is back.
+ *
+ * If the order is there, the buyer has it. If not, it was not sold so far; but the call may still lie in a
+ * buffer on the way, or in a store that was only stopped, and be carried out later. So the purchase stays
+ * UNKNOWN, and the buyer's retry with the same key tells. */
+
+/* Asks for the order when the store is back, then ends the purchase. */
+void purchase_lost(struct inventory_purchase *purchase);
+
+/* Asks for the orders of all lost purchases whose server is up. */
+void lost_resolve(struct purchases *purchases);
+/* Ends lost purchases that have waited for config.resolve_ms, or all of them, with UNKNOWN. */
+void lost_expire(struct purchases *purchases, bool all);
 
 /* ---- holds.c ---- */
 
@@ -154,5 +169,33 @@ void audit_init(struct purchases *purchases);
 void audit_tick(struct purchases *purchases);
 /* Ends all audits. */
 void audit_close(struct purchases *purchases);
+
+/* ---- audit_judge.c: the counts of an audit's pages, and the judgement whether they agree ---- */
+
+/* The counters as read at one moment. */
+struct audit_moment {
+    struct inventory_item item;
+    int64_t returned; /* units of orders that hold none any more */
+    int64_t fields;   /* fields of the item: each order is one, as is each user */
+    int64_t holds;    /* in the list of holds */
+};
+
+struct audit_count {
+    struct audit_moment first, last; /* before the pages, and after them */
+    struct inventory_audit audit;
+    int64_t fields, units; /* fields read; units of orders in all states */
+    /* Sums over users, by orders and by counters. They agree only if every user's units do (but for one
+     * chance in 2^64): each unit counts as the hash of its user, under a random key, so that nobody can
+     * choose users that collide. */
+    unsigned char key[16];
+    uint64_t by_orders, by_counters;
+};
+
+void audit_count_init(struct audit_count *count);
+/* A page of HSCAN: field, value, field, value ... (see stock.lua for the fields) */
+void audit_count_page(struct audit_count *count, const struct redis_value *page);
+/* Fills in the rest of count->audit. False: the counts do not belong together, since the item was made anew
+ * meanwhile, or records were removed. */
+bool audit_judge(struct audit_count *count);
 
 #endif

@@ -164,7 +164,7 @@ static void putback_show_item(struct showing *showing, const struct receipt *rec
     struct sale_keys keys;
     const char *argv[CREATE_ARGV];
     sale_keys_make(&keys, receipt_place(receipt));
-    int count = create_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
+    int count = create_keys(showing->purchases->shared, &keys, argv + SCRIPT_ARGV);
     argv[SCRIPT_ARGV + count] = receipt_record(receipt);
     putback_greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, putback_on_shown, showing);
 }
@@ -181,7 +181,7 @@ static void putback_sweep(const struct showing *showing, const struct receipt *r
         record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
     snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
     const char *argv[SETTLE_ARGV];
-    int count = settle_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
+    int count = settle_keys(showing->purchases->shared, &keys, argv + SCRIPT_ARGV);
     memcpy(argv + SCRIPT_ARGV + count, (const char *[]){"over", "1000", created}, 3 * sizeof *argv);
     putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
 }
@@ -306,8 +306,7 @@ static void putback_end_pass(struct purchases *purchases, struct history *histor
 void putback_end(struct purchases *purchases, struct history *history) {
     history->state = HISTORY_DONE;
     metric_add(&purchases->shared->metrics->unkept, history->unshown);
-    if (history->suspect)
-        purchases->on_mended(purchases->on_mended_ctx);
+    purchases->shared->torn |= history->suspect;
     history->seen = purchases->putback->receipts.seq;
     purchases->putback->running--;
 }

@@ -20,6 +20,7 @@ struct part {
 /* The caller does not wait for a server that hangs, as long as another one sells. The request lives until its
  * timer is closed and all late replies have come. */
 struct request {
+    struct inventory *inventory;
     struct shared *shared;
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
@@ -190,7 +191,7 @@ static void health_judge_lost(struct request *request) {
 }
 
 static void health_note_unreachable(struct request *request, const char *what) {
-    const char *error = store_last_error(request->shared);
+    const char *error = inventory_last_error(request->inventory);
     health_note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
@@ -268,7 +269,8 @@ static void health_ask(struct part *part, struct redis *redis) {
     redis_callf(redis, health_on_appendfsync, part, "CONFIG GET appendfsync");
 }
 
-void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
+void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
+    struct shared *shared = &inventory->shared;
     const struct router *store = shared->store;
     int count = router_servers(store);
     struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->parts);
@@ -283,8 +285,13 @@ void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
         fn(ctx, &unknown);
         return;
     }
-    *request = (struct request){
-        .shared = shared, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
+    *request = (struct request){.inventory = inventory,
+                                .shared = shared,
+                                .fn = fn,
+                                .ctx = ctx,
+                                .pending = 1,
+                                .health = unknown,
+                                .part_count = count};
     request->timer.data = request;
     uv_timer_init(shared->loop, &request->timer);
     uv_timer_start(&request->timer, health_on_tick, TICK_MS, TICK_MS);

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/decimal.h"
-#include "inventory/purchases/purchase.h"
-#include "inventory/store/item_terms.h"
+#include "inventory/model/record.h"
+#include "inventory/purchases/purchases.h"
 #include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 #include "purchase.lua.h"
@@ -428,14 +428,14 @@ void batch_flush(struct strategies *strategies) {
     }
 }
 
-static void batch_gather(struct inventory_purchase *purchase) {
+void batch_start(struct inventory_purchase *purchase) {
     struct lane *lane = lane_of(purchase->purchases, purchase->in);
     STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
     lane->gathered++;
     lane_add(lane, purchase->in);
 }
 
-static void batch_send_alone(struct inventory_purchase *purchase) {
+void batch_start_alone(struct inventory_purchase *purchase) {
     struct batch *batch = batch_new(purchase->strategies, purchase->in, NULL);
     if (!batch) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
@@ -444,6 +444,3 @@ static void batch_send_alone(struct inventory_purchase *purchase) {
     batch_add(batch, purchase, clock_wall_ms(batch->strategies->shared->config.clock));
     (batch->item->sold_out ? batch_send_check : batch_send_sale)(batch);
 }
-
-const struct strategy strategy_batch = {.start = batch_gather};
-const struct strategy strategy_lua = {.start = batch_send_alone};

@@ -1,11 +1,11 @@
-#include "inventory/strategies/client_side.h"
+#include "inventory/strategies/strategies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fenced.lua.h"
-#include "inventory/store/item_terms.h"
+#include "inventory/model/record.h"
 #include "inventory/store/shared.h"
 
 static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};

@@ -5,7 +5,6 @@
  * missing meanwhile: somebody can be told "sold out" although units are left, even a buyer whose own key wins
  * them at that moment in another process. */
 #include "inventory/store/shared.h"
-#include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 
 /* Another attempt with the same key was faster: its order stands. */
@@ -124,8 +123,6 @@ static void decr_on_read(struct inventory_purchase *purchase, enum inventory_sta
                      -(long long)purchase->quantity);
 }
 
-static void decr_start(struct inventory_purchase *purchase) {
+void decr_start(struct inventory_purchase *purchase) {
     client_read_begin(purchase, INVENTORY_DECR, decr_on_read);
 }
-
-const struct strategy strategy_decr = {.start = decr_start};

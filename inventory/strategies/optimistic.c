@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "inventory/store/shared.h"
-#include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 
 enum { CONNECTIONS = 4 };
@@ -129,7 +128,7 @@ static struct optimistic *optimistic_open(struct strategies *strategies) {
     return optimistic;
 }
 
-static void optimistic_start(struct inventory_purchase *purchase) {
+void optimistic_start(struct inventory_purchase *purchase) {
     struct strategies *strategies = purchase->strategies;
     if (!strategies->optimistic)
         strategies->optimistic = optimistic_open(strategies);
@@ -172,5 +171,3 @@ void optimistic_close(struct strategies *strategies) {
     free(optimistic);
     strategies->optimistic = NULL;
 }
-
-const struct strategy strategy_optimistic = {.start = optimistic_start};

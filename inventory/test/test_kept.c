@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { LONG_MS = 65000, MASTERS = 3 };
 
@@ -13,7 +13,7 @@ static struct pair pair;
 static struct told told, others;
 
 static bool is_empty(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
+    return ((struct seller *)arg)->inventory->purchases->putback->receipts.count == 0;
 }
 
 static bool is_covered(void *arg) {
@@ -43,7 +43,7 @@ static void test_coverage(void) {
 
 static bool keeps(const struct seller *seller, const char *key) {
     CHECK_STATUS(buy((struct seller *)seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
-    return seller->inventory->purchases.putback->receipts.count > 0;
+    return seller->inventory->purchases->putback->receipts.count > 0;
 }
 
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
@@ -53,16 +53,17 @@ static void test_synced(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
-    seller->inventory->purchases.putback->hasty = true;
+    seller->inventory->purchases->putback->hasty = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
-    SHOP_UNTIL(shop, !seller->inventory->purchases.putback->receipts.histories[0].synced,
+    SHOP_UNTIL(shop, !seller->inventory->purchases->putback->receipts.histories[0].synced,
                "it does not sync while it rewrites its file");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "no", NULL), "OK");
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->histories[0]->replicas > 0, "the replica is seen");
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->histories[0]->replicas > 0,
+               "the replica is seen");
     CHECK(keeps(seller, "k2"));
 }
 
@@ -156,7 +157,7 @@ static void test_left_behind_before(void) {
 
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->questions >= 2;
+    return ((struct seller *)arg)->inventory->purchases->putback->histories[0]->questions >= 2;
 }
 
 /* One Redis that loses its last moments, and says that it does not sync each write. */
@@ -166,7 +167,7 @@ static void test_one_redis(void) {
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
     struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
-    seller->inventory->purchases.putback->hasty = other->inventory->purchases.putback->hasty = true;
+    seller->inventory->purchases->putback->hasty = other->inventory->purchases->putback->hasty = true;
     shop_wait(shop, has_asked, seller, "it was asked");
     shop_wait(shop, has_asked, other, "it was asked");
     item_put_with(seller, "phone", 10, 0, 0);
@@ -212,7 +213,7 @@ static void test_away_for_long(int stopped) {
     check_books(seller, &redis, "phone", 7, 0, 3);
     shop_wait(seller->shop, is_covered, seller, "there are no replicas");
     shop_idle(seller->shop, 200);
-    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 3); /* the item, and two orders */
+    CHECK_INT(seller->inventory->purchases->putback->receipts.count, 3); /* the item, and two orders */
 }
 
 /* ---- a cluster ---- */
@@ -234,10 +235,10 @@ static void test_master_is_away(void) {
     redis_kill(dies);
     seller_wait_not_whole(seller);
     shop->hurried_ms += LONG_MS;
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.count == 2,
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->receipts.count == 2,
                "what was sold elsewhere is forgotten");
     shop_idle(shop, 200);
-    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 2); /* the item, and an order */
+    CHECK_INT(seller->inventory->purchases->putback->receipts.count, 2); /* the item, and an order */
 }
 
 /* Each master has a replica. Who is paused for a moment does not count as gone. */
@@ -281,7 +282,7 @@ static void test_unkept_of_one(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(phone, phone + MASTERS);
     redis_pause(phone + MASTERS);
-    seller->inventory->purchases.putback->receipts.max = 2;
+    seller->inventory->purchases->putback->receipts.max = 2;
     for (int i = 0; i < 5; i++)
         CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     restart(seller, other);
@@ -329,7 +330,7 @@ static unsigned met;
 
 /* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
 static void leave_histories(struct inventory *inventory) {
-    struct putback *putback = inventory->purchases.putback;
+    struct putback *putback = inventory->purchases->putback;
     while (putback->history_count < RECEIPTS_HISTORIES) {
         struct history *history = calloc(1, sizeof *history);
         CHECK(history);
@@ -347,10 +348,10 @@ static void test_many_histories(void) {
     leave_histories(seller->inventory);
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
-        met = seller->inventory->purchases.putback->number;
+        met = seller->inventory->purchases->putback->number;
         told_begin_history(&redis);
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
-        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number > met, "another history");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->number > met, "another history");
     }
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
     seller_wait_up(seller);
@@ -366,16 +367,16 @@ static void test_oldest_is_up(void) {
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     seller_wait_whole(seller);
     leave_histories(seller->inventory);
-    struct history *const *histories = seller->inventory->purchases.putback->histories;
+    struct history *const *histories = seller->inventory->purchases->putback->histories;
     struct history *first = histories[0];
-    met = seller->inventory->purchases.putback->number;
+    met = seller->inventory->purchases->putback->number;
     struct redis_server *other = cluster.server;
     if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
         other++;
     redis_kill(other);
     redis_restart(other);
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->number > met, "another history");
-    CHECK_INT(seller->inventory->purchases.putback->history_count, RECEIPTS_HISTORIES);
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->number > met, "another history");
+    CHECK_INT(seller->inventory->purchases->putback->history_count, RECEIPTS_HISTORIES);
     CHECK(histories[0] == first);
 }
 

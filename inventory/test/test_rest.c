@@ -2,9 +2,9 @@
  * and whoever lost something without a trace is told of. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };
 
@@ -202,7 +202,7 @@ static void test_endless_list(void) {
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
     shop_wait(shop, rests, seller, "it has shown what it has");
     seller_hurry_up(seller);
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     int64_t rested_ms =
         clock_mono_ms(&shop->clock) - putback->histories[putback->history_count - 1]->reached_ms;
     CHECK(rested_ms >= MOST_MS);

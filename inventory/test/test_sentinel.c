@@ -1,8 +1,8 @@
 /* A store whose master is named by Sentinels: it is found, and after a failover its successor is. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000 };
 

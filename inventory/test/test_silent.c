@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };
 
@@ -13,20 +13,20 @@ static struct pair pair;
 static struct told told, others;
 
 static const struct history *newest_of(const struct seller *seller) {
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     return putback->histories[putback->history_count - 1];
 }
 
 /* ---- who lived ---- */
 
 static void wait_heartbeat(struct seller *seller, const struct redis_server *redis) {
-    const char *id = seller->inventory->purchases.id;
+    const char *id = seller->inventory->purchases->id;
     SHOP_UNTIL(seller->shop, strcmp(redis_command(redis, "ZSCORE", TOLD_ALIVE, id, NULL), "(nil)") != 0,
                "it has a heartbeat");
 }
 
 static bool is_lifted(const struct seller *seller, const struct redis_server *redis) {
-    const char *beat = redis_command(redis, "ZSCORE", TOLD_ALIVE, seller->inventory->purchases.id, NULL);
+    const char *beat = redis_command(redis, "ZSCORE", TOLD_ALIVE, seller->inventory->purchases->id, NULL);
     return strtoll(beat, NULL, 10) >= strtoll(redis_command(redis, "TIME", NULL) + 1, NULL, 10) * 1000 - 2000;
 }
 
@@ -193,13 +193,13 @@ static void test_starts_long_before(void) {
     redis_clock(); /* of servers that start after this */
     struct seller *new = told_seller_at(&redis, &told);
     wait_heartbeat(new, &redis);
-    rest_tell(&new->inventory->purchases, NULL, "h", false, REST_DONE, NULL, NULL);
+    rest_tell(new->inventory->purchases, NULL, "h", false, REST_DONE, NULL, NULL);
     shop_idle(new->shop, 50);
     redis_clock()->ahead_ms += 700000;
     wait_new_heartbeat(new, &redis);
     struct seller *seller = told_seller_on(new->shop, &redis, &others);
     wait_heartbeat(seller, &redis);
-    rest_tell(&seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
+    rest_tell(seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
     SHOP_UNTIL(new->shop, silent >= 0, "it is told who is silent");
     CHECK_INT((int)silent, 0);
 }
@@ -248,7 +248,7 @@ static void test_refused_newcomer(void) {
     set_writes("0");
     CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,
                             harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)),
-                            new->inventory->purchases.id, NULL),
+                            new->inventory->purchases->id, NULL),
               1);
     shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
     CHECK_INT((int)told.metrics.unkept, 0);
@@ -281,10 +281,10 @@ static void test_cannot_be_asked(void) {
     redis_kill(heartbeats + cluster.masters);
     redis_kill(heartbeats);
     redis_kill(dies);
-    int before = seller->inventory->purchases.putback->history_count;
+    int before = seller->inventory->purchases->putback->history_count;
     CHECK_STR(redis_command(dies + cluster.masters, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     SHOP_UNTIL(seller->shop,
-               seller->inventory->purchases.putback->history_count > before &&
+               seller->inventory->purchases->putback->history_count > before &&
                    newest_of(seller)->state == HISTORY_DONE,
                "it sells there");
     int64_t rested_ms = clock_mono_ms(&seller->shop->clock) - newest_of(seller)->reached_ms;

@@ -99,20 +99,19 @@ static void epoch_on_reply(void *ctx, const struct redis_value *value) {
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
-/* NULL when out of memory: then `fn` was called. */
-static struct call *epoch_call_new(struct transactions *transactions, uint64_t own,
-                                   inventory_lock_epoch_fn *fn, void *ctx) {
+static void epoch_run(struct inventory *inventory, uint64_t own, int argc, const char **argv,
+                      inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = malloc(sizeof *call);
-    if (call)
-        *call = (struct call){transactions, own, fn, ctx};
-    else
+    if (!call) {
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-    return call;
+        return;
+    }
+    *call = (struct call){inventory->transactions, own, fn, ctx};
+    router_run(inventory->shared.store, &epoch_script, 2, argc, argv, epoch_on_reply, call);
 }
 
-void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
-                     inventory_lock_epoch_fn *fn, void *ctx) {
-    struct call *call = epoch_call_new(transactions, heartbeat->epoch, fn, ctx);
+void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
+                                    inventory_lock_epoch_fn *fn, void *ctx) {
     char epoch[24], quiet[24], fresh[24], rewrite[24];
     snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
     snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
@@ -121,25 +120,17 @@ void epoch_heartbeat(struct transactions *transactions, const struct inventory_h
     const char *argv[] = {
         NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
         quiet, fresh, rewrite};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+    epoch_run(inventory, heartbeat->epoch, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
-void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
-                  void *ctx) {
-    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
+void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
+                                 void *ctx) {
     const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+    epoch_run(inventory, 0, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
-void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
-                 void *ctx) {
-    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
+void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
+                                inventory_lock_epoch_fn *fn, void *ctx) {
     const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+    epoch_run(inventory, 0, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

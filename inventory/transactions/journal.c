@@ -215,9 +215,9 @@ static void journal_on_found(void *ctx, const struct redis_value *value) {
     transaction->done(transaction, status);
 }
 
-void journal_find(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction->transactions = transactions;
-    journal_ask(transactions, transaction, journal_on_found, transaction);
+void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction->transactions = inventory->transactions;
+    journal_ask(inventory->transactions, transaction, journal_on_found, transaction);
 }
 
 /* ---- transactions that were left unfinished ---- */
@@ -295,8 +295,9 @@ static void claim_next(struct claim *claim) {
                  (long long)clock_wall_ms(transactions->shared->config.clock));
 }
 
-void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                   void *ctx) {
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx) {
+    struct transactions *transactions = inventory->transactions;
     if (expiry_rests(transactions->purchases)) {
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;

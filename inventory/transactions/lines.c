@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/item_terms.h"
 #include "inventory/store/shared.h"
 #include "line.lua.h"
 
@@ -161,7 +161,7 @@ static bool lines_note_word(struct transaction_part *part, const struct redis_va
     }
     if (strcmp(word, "otherwise") == 0 && count > 1) {
         bool decided = lines_note_decided(run, redis_value_text(redis_value_at(value, 1)));
-        run->transactions->torn |= !decided; /* the order was aborted, or is lost: see reconcile.c */
+        run->transactions->shared->torn |= !decided; /* the order was aborted, or is lost: see reconcile.c */
         return decided;
     }
     if (!terms_refusal(word, &status))
@@ -385,7 +385,7 @@ static void lines_on_item(void *ctx, enum inventory_status status, const struct 
 
 static void lines_ask_item(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    purchases_get_item(run->transactions->purchases, run->transaction->lines[part->line].item, lines_on_item,
+    inventory_item_get(run->transactions->inventory, run->transaction->lines[part->line].item, lines_on_item,
                        part);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "basket.lua.h"
-#include "inventory/store/item_terms.h"
+#include "inventory/model/record.h"
 #include "inventory/store/shared.h"
 #include "inventory/transactions/transactions_internal.h"
 
@@ -138,6 +138,7 @@ static void one_script_begin(struct transaction_run *run) {
     one_script_send(run);
 }
 
-void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, one_script_begin, INVENTORY_READ);
+void inventory_transaction_make_at_once(struct inventory *inventory,
+                                        struct inventory_transaction *transaction) {
+    transaction_begin(inventory->transactions, transaction, one_script_begin, INVENTORY_READ);
 }

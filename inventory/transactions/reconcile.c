@@ -12,7 +12,6 @@
 
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/scan.h"
 #include "inventory/store/shared.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
@@ -54,7 +53,7 @@ static void reconcile_begin_part(struct reconciling *in, unsigned part);
 static void reconcile_end(struct reconciling *in) {
     struct transactions *transactions = in->transactions;
     transactions->reconciling = NULL;
-    transactions->torn |= in->mend ? in->failed : in->told.torn > 0;
+    transactions->shared->torn |= in->mend ? in->failed : in->told.torn > 0;
     if (in->mend) {
         transactions->reconcile_again_ms = in->failed ? shared_now_ms(transactions->shared) + AGAIN_MS : 0;
         transactions->untold = in->lost || (in->failed && transactions->untold);
@@ -88,7 +87,7 @@ struct settling {
 
 static void reconcile_on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
     struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
-    settling->transactions->torn |=
+    settling->transactions->shared->torn |=
         status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN || status == INVENTORY_OVERLOADED;
     free(settling);
 }
@@ -99,13 +98,13 @@ static void reconcile_settle(struct transactions *transactions,
                              const struct inventory_transaction *transaction, enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
     if (!settling) {
-        transactions->torn = true;
+        transactions->shared->torn = true;
         return;
     }
     *settling = (struct settling){.transactions = transactions, .transaction = *transaction};
     settling->transaction.done = reconcile_on_settled;
     settling->transaction.arrived_ns = 1;
-    transaction_settle(transactions, &settling->transaction, step);
+    inventory_transaction_settle(transactions->inventory, &settling->transaction, step);
 }
 
 static void reconcile_end_transaction(struct comparing *of) {
@@ -303,8 +302,7 @@ static void reconcile_begin_part(struct reconciling *in, unsigned part) {
     journal_keys_make(&keys, part);
     in->part = part;
     in->at_part = in->told;
-    scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, keys.journal, reconcile_on_page, in);
+    scan_begin(&in->scan, transactions->shared, keys.journal, reconcile_on_page, in);
 }
 
 void reconcile_tick(struct transactions *transactions) {
@@ -319,16 +317,19 @@ void reconcile_close(struct transactions *transactions) {
     reconcile_end(transactions->reconciling);
 }
 
-bool reconcile_is_due(const struct transactions *transactions) {
-    return transactions->torn && !transactions->reconciling &&
+bool inventory_transactions_are_suspect(const struct inventory *inventory) {
+    const struct transactions *transactions = inventory->transactions;
+    return transactions->shared->torn && !transactions->reconciling &&
            shared_now_ms(transactions->shared) >= transactions->reconcile_again_ms;
 }
 
-void reconcile_suspect(struct transactions *transactions) {
-    transactions->torn = true;
+void inventory_transactions_suspect(struct inventory *inventory) {
+    inventory->shared.torn = true;
 }
 
-void reconcile_begin(struct transactions *transactions, bool mend, inventory_reconciled_fn *fn, void *ctx) {
+void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
+                                      void *ctx) {
+    struct transactions *transactions = inventory->transactions;
     struct reconciling *in = transactions->reconciling ? NULL : malloc(sizeof *in);
     if (!in) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -337,6 +338,6 @@ void reconcile_begin(struct transactions *transactions, bool mend, inventory_rec
     *in = (struct reconciling){.transactions = transactions, .mend = mend, .fn = fn, .ctx = ctx};
     transactions->reconciling = in;
     if (mend)
-        transactions->torn = false; /* what is lost from now on is left to the next comparison */
+        transactions->shared->torn = false; /* what is lost from now on is left to the next comparison */
     reconcile_begin_part(in, 0);
 }

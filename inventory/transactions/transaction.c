@@ -195,7 +195,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
         transaction_go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
         /* This run aborts what may have been decided after all: see putback.lua. */
-        run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
+        run->transactions->shared->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
         transaction_finish(run, INVENTORY_UNKNOWN);
@@ -307,7 +307,7 @@ static void transaction_answer_lacking(struct transaction_run *run) {
  * what was written for the other one. */
 static void transaction_go_on_as_decided(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
-    run->transactions->torn = true;
+    run->transactions->shared->torn = true;
     if (phase == PHASE_ABORTING || run->decided < phase)
         transaction_move(run, run->decided);
     else
@@ -463,15 +463,15 @@ void transaction_begin(struct transactions *transactions, struct inventory_trans
         transaction_read_journal(run);
 }
 
-void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, transaction_by_steps, INVENTORY_READ);
+void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_begin(inventory->transactions, transaction, transaction_by_steps, INVENTORY_READ);
 }
 
-void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, transaction_by_checking, INVENTORY_READ);
+void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_begin(inventory->transactions, transaction, transaction_by_checking, INVENTORY_READ);
 }
 
-void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
-                        enum inventory_step step) {
-    transaction_begin(transactions, transaction, NULL, step);
+void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
+                                  enum inventory_step step) {
+    transaction_begin(inventory->transactions, transaction, NULL, step);
 }

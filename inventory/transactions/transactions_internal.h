@@ -3,24 +3,22 @@
 #ifndef INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 #define INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 
-#include "inventory/lock_epoch.h"
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/strategies/work_delay.h"
+#include "inventory/strategies/strategies.h"
 #include "inventory/transactions.h"
 
 /* Each group of members belongs to the file named above it: other files do not change them. */
 struct transactions {
+    struct inventory *inventory;
     struct shared *shared;
     struct purchases *purchases;
-    struct work_delay *work_delay; /* of naive baskets */
 
     /* transaction.c */
     struct transaction_run *lost_transactions; /* runs whose reply was lost */
 
     /* reconcile.c */
-    bool torn; /* items may lack what the journal says. Every file that finds a sign of it sets this */
     int64_t reconcile_again_ms; /* the earliest next attempt, after a part of the store could not be asked */
     struct reconciling *reconciling;
     bool untold; /* a shortage may have been noted without being told */
@@ -124,14 +122,6 @@ struct transaction_run {
 
 /* ---- transaction.c: phase by phase ---- */
 
-/* The functions of these names in transactions.h. */
-void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
-                        enum inventory_step step);
-void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction);
-
 /* Begins a run that makes the transaction by `make`, or settles it if `make` is NULL. */
 void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
                        void (*make)(struct transaction_run *run), enum inventory_step step);
@@ -168,11 +158,6 @@ bool journal_read_entry(struct inventory_transaction *transaction, const char *f
 
 /* Whether both ask for the same. */
 bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b);
-
-/* inventory_transaction_find() and inventory_transaction_claim(). */
-void journal_find(struct transactions *transactions, struct inventory_transaction *transaction);
-void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                   void *ctx);
 
 /* Asks for the record; `fn` gets the reply to HGET. */
 void journal_ask(struct transactions *transactions, const struct inventory_transaction *transaction,
@@ -237,12 +222,6 @@ void lines_count_down(struct transaction_run *run, bool good);
 
 /* ---- reconcile.c: what a failover in a cluster tore ---- */
 
-/* inventory_transactions_are_suspect(), inventory_transactions_suspect() and
- * inventory_transactions_reconcile() of transactions.h. */
-bool reconcile_is_due(const struct transactions *transactions);
-void reconcile_suspect(struct transactions *transactions);
-void reconcile_begin(struct transactions *transactions, bool mend, inventory_reconciled_fn *fn, void *ctx);
-
 /* Continues a comparison; call it at each tick. */
 void reconcile_tick(struct transactions *transactions);
 /* Ends a comparison. */
@@ -255,20 +234,9 @@ void disown_tick(struct transactions *transactions);
 
 /* ---- audit_all.c: the audit of all items together ---- */
 
-/* inventory_audit_all() of transactions.h. */
-void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *fn, void *ctx);
 /* Continues an audit; call it at each tick. */
 void audit_all_tick(struct transactions *transactions);
 /* Ends an audit. */
 void audit_all_close(struct transactions *transactions);
-
-/* ---- epoch.c: the lock epoch in the store; lock_epoch.h says what each call answers ---- */
-
-void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
-                     inventory_lock_epoch_fn *fn, void *ctx);
-void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
-                  void *ctx);
-void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
-                 void *ctx);
 
 #endif

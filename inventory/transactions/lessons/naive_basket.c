@@ -148,7 +148,8 @@ static void naive_basket_on_read(struct transaction_run *run) {
     }
     if (transaction->created_ms == 0)
         transaction->created_ms = run->now_ms;
-    work_delay_begin(run->transactions->work_delay, &run->delayed, naive_basket_on_worked, run);
+    work_delay_begin(&run->transactions->inventory->strategies->work_delay, &run->delayed,
+                     naive_basket_on_worked, run);
 }
 
 static void naive_basket_read(struct transaction_run *run) {
@@ -184,9 +185,10 @@ static void naive_basket_begin(struct transaction_run *run) {
     lines_each_part(run, WRITE_NOTHING, "orders", naive_basket_ask_orders, naive_basket_on_asked);
 }
 
-void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction) {
-    if (transactions->shared->config.teaching)
-        transaction_begin(transactions, transaction, naive_basket_begin, INVENTORY_READ);
+void inventory_transaction_make_naive(struct inventory *inventory,
+                                      struct inventory_transaction *transaction) {
+    if (inventory->shared.config.teaching)
+        transaction_begin(inventory->transactions, transaction, naive_basket_begin, INVENTORY_READ);
     else
         transaction->done(transaction, INVENTORY_REFUSED);
 }
