@@ -1,6 +1,5 @@
 /* Opens and closes the layers, gives each its turn, and starts purchases by their items' strategies. All
  * other calls are answered in the layers. */
-#include "inventory/inventory.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -133,7 +132,7 @@ void inventory_close(struct inventory *inventory) {
     router_close(inventory->shared.store);
     optimistic_close(inventory->strategies);
     work_delay_end(&inventory->strategies->work_delay);
-    audit_close(inventory->purchases);
+    audit_abandon(inventory->purchases);
     reconcile_close(inventory->transactions);
     audit_all_close(inventory->transactions);
     purchases_end_waiting(inventory->purchases);
@@ -147,12 +146,14 @@ void inventory_close(struct inventory *inventory) {
 }
 
 bool inventory_drain(struct inventory *inventory, int *open) {
-    *open = putback_hurry(inventory->purchases->putback);
+    struct putback *putback = inventory->purchases->putback;
+    putback->hasty = true;
+    *open = receipts_open(&putback->receipts);
     return *open == 0 && rest_leave(inventory->purchases);
 }
 
 bool inventory_is_mending(const struct inventory *inventory) {
-    return putback_is_running(inventory->purchases->putback);
+    return inventory->purchases->putback->running > 0;
 }
 
 /* ---- purchases ---- */

@@ -81,6 +81,12 @@ void move_field_make(char field[FIELD_SIZE], const char *digest) {
     snprintf(field, FIELD_SIZE, MOVE_FIELD "%s", digest);
 }
 
+struct number number_of(int64_t number) {
+    struct number out;
+    snprintf(out.text, sizeof out.text, "%lld", (long long)number);
+    return out;
+}
+
 void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token) {
     snprintf(out, FENCING_TOKEN_SIZE, "%020llu:%020llu", (unsigned long long)token->epoch,
              (unsigned long long)token->fence);

@@ -35,6 +35,12 @@ const char *item_of_key(const char *key);
 #define MOVE_FIELD "+"
 void move_field_make(char field[FIELD_SIZE], const char *digest);
 
+/* A number as an argument of a call. */
+struct number {
+    char text[24];
+};
+struct number number_of(int64_t number);
+
 enum { FENCING_TOKEN_SIZE = 42 };
 /* Prints EPOCH:FENCE, each with leading zeros, so that the texts sort as the tokens do. */
 void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token);

@@ -17,9 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/shared.h"
 
 enum {
     PAGE = 500,
@@ -68,9 +66,7 @@ static void audit_answer(struct purchases *purchases, struct audit_run *run, enu
     free(run);
 }
 
-/* The connection is broken: answers all waiting callers with UNAVAILABLE. The next audit opens a new
- * connection. */
-static void audit_abandon(struct purchases *purchases) {
+void audit_abandon(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
     struct router *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
@@ -187,23 +183,20 @@ static bool audit_read_page(struct audit_run *run, const struct redis_value *val
     return true;
 }
 
-static enum inventory_status audit_read_first(struct audit_run *run, const struct redis_value *value) {
-    struct audit_count *count = &run->count;
-    enum inventory_status status = audit_read_moment(&count->first, run->name, value);
-    if (status != INVENTORY_OK)
-        return status;
-    if (redis_value_count(value) <= AT_PAGE || !audit_read_page(run, redis_value_at(value, AT_PAGE)))
-        return INVENTORY_UNAVAILABLE;
-    count->last = count->first; /* if there is nothing more to read */
-    return INVENTORY_OK;
-}
-
 static enum inventory_status audit_read_reply(struct audit_run *run, const struct redis_value *value) {
+    struct audit_count *count = &run->count;
     run->read = 0;
-    if (run->stage == STAGE_FIRST)
-        return audit_read_first(run, value);
     if (run->stage == STAGE_LAST)
-        return audit_read_moment(&run->count.last, run->name, value);
+        return audit_read_moment(&count->last, run->name, value);
+    if (run->stage == STAGE_FIRST) {
+        enum inventory_status status = audit_read_moment(&count->first, run->name, value);
+        if (status != INVENTORY_OK)
+            return status;
+        count->last = count->first; /* if there is nothing more to read */
+        if (redis_value_count(value) <= AT_PAGE)
+            return INVENTORY_UNAVAILABLE;
+        value = redis_value_at(value, AT_PAGE);
+    }
     return audit_read_page(run, value) ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
@@ -368,8 +361,4 @@ void audit_tick(struct purchases *purchases) {
         audit_abandon(purchases);
     else
         audit_start(purchases);
-}
-
-void audit_close(struct purchases *purchases) {
-    audit_abandon(purchases);
 }

@@ -44,9 +44,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/async/router.h"
-#include "inventory/store/shared.h"
-
 /* OUTAGE_MS is shorter than any failover, and longer than it takes to make a lost connection anew.
  *
  * Another instance takes at most a call's time-out to notice that its server is gone, and REACH_MS to ask in

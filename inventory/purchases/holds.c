@@ -12,7 +12,6 @@
 
 #include "due.lua.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/shared.h"
 
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
 
@@ -85,25 +84,21 @@ static void sweep_on_expired(void *ctx, const struct redis_value *value) {
 }
 
 static void sweep_expire_next(struct sweep *sweep) {
-    struct purchases *purchases = sweep->purchases;
+    struct shared *shared = sweep->purchases->shared;
     if (sweep->at == sweep->count) {
         sweep->more |= sweep->count == READ_MOST && sweep->moved;
         sweep_read(sweep);
         return;
     }
     struct sale_keys keys;
-    char most[12], now[24];
+    struct number most = number_of(EXPIRE_MOST), now = number_of(sweep->now_ms);
     const char *argv[SETTLE_ARGV];
     sale_keys_make(&keys, sweep->items[sweep->at]);
-    failpoint(purchases->shared, "before expire");
+    failpoint(shared, "before expire");
     sweep_note_sent(sweep);
-    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
-    snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
-    int count = settle_keys(purchases->shared, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
-    argv[argc++] = "sweep";
-    argv[argc++] = most;
-    argv[argc++] = now;
-    router_run(purchases->shared->store, &settle_script, count, argc, argv, sweep_on_expired, sweep);
+    int count = settle_command(argv, shared, &keys, "sweep", most.text, now.text);
+    router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv,
+               sweep_on_expired, sweep);
 }
 
 static void sweep_on_due(void *ctx, const struct redis_value *value) {
@@ -123,7 +118,7 @@ static void sweep_on_due(void *ctx, const struct redis_value *value) {
 /* Reads the next parts: all at once; in a cluster one, so that no part waits for a server that is gone. */
 static void sweep_read(struct sweep *sweep) {
     struct router *store = sweep->purchases->shared->store;
-    char keys[ITEM_PARTS][DUE_KEY_SIZE], now[24], most[12];
+    char keys[ITEM_PARTS][DUE_KEY_SIZE];
     const char *argv[SCRIPT_ARGV + ITEM_PARTS + 2];
     int count = 0, parts = router_is_one(store) ? ITEM_PARTS : 1;
     for (; sweep->part < ITEM_PARTS && count < parts; sweep->part++) {
@@ -139,10 +134,9 @@ static void sweep_read(struct sweep *sweep) {
         sweep_end(sweep);
         return;
     }
-    snprintf(now, sizeof now, "%lld", (long long)(sweep->now_ms - INVENTORY_HOLD_GRACE_MS));
-    snprintf(most, sizeof most, "%d", READ_MOST);
-    argv[SCRIPT_ARGV + count] = now;
-    argv[SCRIPT_ARGV + count + 1] = most;
+    struct number now = number_of(sweep->now_ms - INVENTORY_HOLD_GRACE_MS), most = number_of(READ_MOST);
+    argv[SCRIPT_ARGV + count] = now.text;
+    argv[SCRIPT_ARGV + count + 1] = most.text;
     sweep_note_sent(sweep);
     router_run(store, &due_script, count, SCRIPT_ARGV + count + 2, argv, sweep_on_due, sweep);
 }

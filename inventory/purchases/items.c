@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 #include "restock.lua.h"
 
 /* ---- the table ---- */
@@ -192,9 +189,8 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
     request->item_fn = fn;
     item_terms_print(request->terms, item);
     sale_keys_make(&keys, item->item);
-    int count = create_keys(purchases->shared, &keys, argv + SCRIPT_ARGV);
-    argv[SCRIPT_ARGV + count] = request->terms;
-    router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + 1, argv,
+    int count = create_command(argv, purchases->shared, &keys, request->terms);
+    router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + CREATE_ARGS, argv,
                items_on_created, request);
 }
 
@@ -243,15 +239,10 @@ void inventory_item_restock(struct inventory *inventory, const char *name, const
     snprintf(request->digest, sizeof request->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    char units[24], most[24];
-    snprintf(units, sizeof units, "%lld", (long long)quantity);
-    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
-    const char *argv[SCRIPT_ARGV + 2 + 3];
-    argv[SCRIPT_ARGV] = keys.item;
-    int count = shared_add_events(purchases->shared, &keys, argv + SCRIPT_ARGV, 1),
-        argc = SCRIPT_ARGV + count;
-    argv[argc++] = digest;
-    argv[argc++] = units;
-    argv[argc++] = most;
-    router_run(purchases->shared->store, &restock_script, count, argc, argv, items_on_restocked, request);
+    struct number units = number_of(quantity), most = number_of(INVENTORY_STOCK_MAX);
+    const char *argv[SCRIPT_ARGV + 2 + 3] = {NULL, NULL, NULL, keys.item};
+    int count = shared_add_events(purchases->shared, &keys, argv + SCRIPT_ARGV, 1);
+    memcpy(argv + SCRIPT_ARGV + count, (const char *[]){digest, units.text, most.text}, 3 * sizeof *argv);
+    router_run(purchases->shared->store, &restock_script, count, SCRIPT_ARGV + count + 3, argv,
+               items_on_restocked, request);
 }

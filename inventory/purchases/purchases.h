@@ -152,6 +152,12 @@ void lost_resolve(struct purchases *purchases);
 /* Ends lost purchases that have waited for config.resolve_ms, or all of them, with UNKNOWN. */
 void lost_expire(struct purchases *purchases, bool all);
 
+/* ---- orders.c ---- */
+
+enum { INVENTORY_STEPS = INVENTORY_CANCEL + 1 };
+/* The answer to a step, by the state in which the order, or basket, is afterwards. */
+extern const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATES];
+
 /* ---- holds.c ---- */
 
 /* Call it with the reply to each call that precedes expiring. If the reply took long, the store stood still,
@@ -167,8 +173,9 @@ bool expiry_rests(const struct purchases *purchases);
 void audit_init(struct purchases *purchases);
 /* Ends audits that cannot be carried out. */
 void audit_tick(struct purchases *purchases);
-/* Ends all audits. */
-void audit_close(struct purchases *purchases);
+/* Ends all audits, also since their connection is broken: UNAVAILABLE. The next one opens a new connection.
+ */
+void audit_abandon(struct purchases *purchases);
 
 /* ---- audit_judge.c: the counts of an audit's pages, and the judgement whether they agree ---- */
 

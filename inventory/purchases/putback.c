@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/keys.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "putback.lua.h"
 
 enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
@@ -29,26 +26,12 @@ void putback_free(struct putback *putback) {
     free(putback);
 }
 
-bool putback_is_running(const struct putback *putback) {
-    return putback->running > 0;
-}
-
-int putback_hurry(struct putback *putback) {
-    putback->hasty = true;
-    return receipts_open(&putback->receipts);
-}
-
 struct history *putback_history(struct putback *putback, const char *id) {
     for (int i = 0; i < putback->history_count; i++) {
         if (strcmp(putback->histories[i]->id, id) == 0)
             return putback->histories[i];
     }
     return NULL;
-}
-
-unsigned putback_history_number(struct putback *putback, const char *id) {
-    const struct history *history = putback_history(putback, id);
-    return history ? history->number : 0;
 }
 
 static void putback_key(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
@@ -63,8 +46,8 @@ static void putback_key(enum receipt_kind kind, const char *place, char key[SALE
     }
 }
 
-static void putback_add(struct purchases *purchases, unsigned history, enum receipt_kind kind,
-                        const char *place, const char *field, const char *record) {
+void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
+                     const char *field, const char *record) {
     struct receipts *receipts = &purchases->putback->receipts;
     if (!receipts_skip(receipts, history))
         receipts_add(receipts, kind, place, field, record, history, shared_now_ms(purchases->shared), false);
@@ -74,12 +57,7 @@ void putback_keep(struct purchases *purchases, enum receipt_kind kind, const cha
                   const char *record) {
     char key[SALE_KEY_SIZE];
     putback_key(kind, place, key);
-    putback_add(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
-}
-
-void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
-                        const char *record) {
-    putback_add(purchases, history, RECEIPT_ORDER, item, digest, record);
+    putback_keep_in(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
@@ -104,21 +82,22 @@ void putback_forget(struct purchases *purchases, enum receipt_kind kind, const c
 
 static const struct redis_script putback_script = {putback_lua, putback_lua_sha1};
 
-/* A call of putback.lua. */
+/* A call that shows something: of putback.lua; of create.lua for an item, whose record is its terms. */
 struct putback_call {
+    const struct redis_script *script;
     struct journal_keys part;
     struct sale_keys sale;
     const char *argv[SCRIPT_ARGV + 5 + 4]; /* the call's from SCRIPT_ARGV on */
     int keys, argc;
 };
 
-static void putback_call_make(struct putback_call *call, const struct purchases *purchases,
-                              enum receipt_kind kind, const char *place, const char *field,
-                              const char *record, const char *last) {
+static void putback_call_make(struct putback_call *call, const struct shared *shared, enum receipt_kind kind,
+                              const char *place, const char *field, const char *record, const char *last) {
     static const char *const names[] = {
         [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
     const struct sale_keys *sale = &call->sale;
     const char **key = call->argv + SCRIPT_ARGV;
+    call->script = kind == RECEIPT_ITEM ? &create_script : &putback_script;
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&call->part, (unsigned)strtoul(place, NULL, 10));
         memcpy(key, (const char *[]){call->part.journal, call->part.open}, 2 * sizeof *key);
@@ -126,7 +105,12 @@ static void putback_call_make(struct putback_call *call, const struct purchases 
     } else {
         sale_keys_make(&call->sale, place);
         memcpy(key, (const char *[]){sale->item, sale->holds, sale->due, sale->shortage}, 4 * sizeof *key);
-        call->keys = shared_add_events(purchases->shared, sale, key, 4);
+        call->keys = shared_add_events(shared, sale, key, 4);
+    }
+    if (kind == RECEIPT_ITEM) {
+        call->keys = create_command(call->argv, shared, sale, record);
+        call->argc = SCRIPT_ARGV + call->keys + CREATE_ARGS;
+        return;
     }
     memcpy(key + call->keys, (const char *[]){names[kind], field, record, last}, 4 * sizeof *key);
     call->argc = SCRIPT_ARGV + call->keys + 4;
@@ -146,27 +130,9 @@ static void putback_on_shown(void *ctx, const struct redis_value *value);
 /* Runs a script on the server that is not up yet; `argv` as for router_run(). */
 static void putback_greet(const struct showing *showing, const struct redis_script *script, int keys,
                           int argc, const char *argv[], redis_reply_fn *fn, void *ctx) {
-    char number[8];
-    snprintf(number, sizeof number, "%d", keys);
-    memcpy(argv, (const char *[]){"EVALSHA", script->sha1, number}, SCRIPT_ARGV * sizeof *argv);
+    struct number count = number_of(keys);
+    memcpy(argv, (const char *[]){"EVALSHA", script->sha1, count.text}, SCRIPT_ARGV * sizeof *argv);
     redis_greet(showing->redis, fn, ctx, argc, argv);
-}
-
-static void putback_show_record(struct showing *showing, const struct receipt *receipt) {
-    struct putback_call call;
-    putback_call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt),
-                      receipt_field(receipt), receipt_record(receipt), showing->history->last ? "yes" : "no");
-    putback_greet(showing, &putback_script, call.keys, call.argc, call.argv, putback_on_shown, showing);
-}
-
-/* The record is the item's terms. */
-static void putback_show_item(struct showing *showing, const struct receipt *receipt) {
-    struct sale_keys keys;
-    const char *argv[CREATE_ARGV];
-    sale_keys_make(&keys, receipt_place(receipt));
-    int count = create_keys(showing->purchases->shared, &keys, argv + SCRIPT_ARGV);
-    argv[SCRIPT_ARGV + count] = receipt_record(receipt);
-    putback_greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, putback_on_shown, showing);
 }
 
 /* Expires holds that the server still has and that had ended on the lost server: they must not take the units
@@ -175,15 +141,13 @@ static void putback_show_item(struct showing *showing, const struct receipt *rec
 static void putback_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     struct inventory_order order = {.created_ms = 0};
-    char created[24];
     sale_keys_make(&keys, receipt_place(receipt));
     if (receipt->kind == RECEIPT_ORDER)
         record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
-    snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
+    struct number created = number_of(order.created_ms);
     const char *argv[SETTLE_ARGV];
-    int count = settle_keys(showing->purchases->shared, &keys, argv + SCRIPT_ARGV);
-    memcpy(argv + SCRIPT_ARGV + count, (const char *[]){"over", "1000", created}, 3 * sizeof *argv);
-    putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
+    int count = settle_command(argv, showing->purchases->shared, &keys, "over", "1000", created.text);
+    putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, NULL, NULL);
 }
 
 static void putback_show(struct purchases *purchases, struct history *history, struct redis *redis,
@@ -199,10 +163,10 @@ static void putback_show(struct purchases *purchases, struct history *history, s
     history->in_flight++;
     if ((receipt->kind == RECEIPT_ORDER || receipt->kind == RECEIPT_MOVE) && history->last)
         putback_sweep(showing, receipt);
-    if (receipt->kind == RECEIPT_ITEM)
-        putback_show_item(showing, receipt);
-    else
-        putback_show_record(showing, receipt);
+    struct putback_call call;
+    putback_call_make(&call, purchases->shared, receipt->kind, showing->place, showing->field,
+                      receipt_record(receipt), history->last ? "yes" : "no");
+    putback_greet(showing, call.script, call.keys, call.argc, call.argv, putback_on_shown, showing);
 }
 
 /* ---- the outcome ---- */
@@ -385,7 +349,7 @@ void putback_decide(struct purchases *purchases, enum receipt_kind kind, const c
         return;
     }
     *asking = (struct asking){kind, fn, ctx};
-    putback_call_make(&call, purchases, kind, place, field, record, "decided");
-    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, putback_on_decided,
+    putback_call_make(&call, purchases->shared, kind, place, field, record, "decided");
+    router_run(purchases->shared->store, call.script, call.keys, call.argc, call.argv, putback_on_decided,
                asking);
 }

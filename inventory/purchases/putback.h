@@ -3,8 +3,6 @@
 #ifndef INVENTORY_PURCHASES_PUTBACK_H
 #define INVENTORY_PURCHASES_PUTBACK_H
 
-#include "base/redis/info.h"
-#include "base/redis/url.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/receipts.h"
 
@@ -85,25 +83,16 @@ struct putback *putback_open(void);
 /* NULL does nothing. */
 void putback_free(struct putback *putback);
 
-/* Whether a server was reached that does not sell yet. */
-bool putback_is_running(const struct putback *putback);
-/* The inventory is about to end: asks without a pause how far the replicas are. Returns how much of what was
- * acknowledged is on no replica yet. */
-int putback_hurry(struct putback *putback);
-
 /* The history with this id; NULL: it is not known, or was forgotten. */
 struct history *putback_history(struct putback *putback, const char *id);
-/* The number of the history with this id; 0: it is not known, or was forgotten. */
-unsigned putback_history_number(struct putback *putback, const char *id);
-
 /* Keeps a receipt for something acknowledged, unless the store has synced it to its disk and has no replicas.
  * Call it in the callback of the call that did it. receipts.h explains the texts; the record of a JOURNAL
  * begins with the time from which others may finish the transaction. */
 void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
-/* Keeps a receipt for an order, in the history with this number. */
-void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
-                        const char *record);
+/* The same in the history with this number. */
+void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
+                     const char *field, const char *record);
 /* The same for an order that was just made. */
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest);

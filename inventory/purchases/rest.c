@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#include "base/redis/async/router.h"
 #include "rest.lua.h"
 
 static const struct redis_script rest_script = {rest_lua, rest_lua_sha1};

@@ -11,20 +11,24 @@
 
 const struct redis_script create_script = {create_lua, create_lua_sha1};
 
-int create_keys(const struct shared *shared, const struct sale_keys *keys, const char **argv) {
+int create_command(const char *argv[CREATE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *terms) {
     const char *const all[] = {keys->item, keys->holds, keys->due, keys->shortage, keys->token, keys->events};
     int count = router_is_one(shared->store) ? 1 : (int)(sizeof all / sizeof *all);
-    memcpy(argv, all, sizeof *all * (size_t)count);
+    memcpy(argv + SCRIPT_ARGV, all, sizeof *all * (size_t)count);
+    argv[SCRIPT_ARGV + count] = terms;
     return count;
 }
 
 const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 
-int settle_keys(const struct shared *shared, const struct sale_keys *keys, const char **argv) {
-    argv[0] = keys->item;
-    argv[1] = keys->holds;
-    argv[2] = keys->due;
-    return shared_add_events(shared, keys, argv, 3);
+int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *what, const char *first, const char *second) {
+    const char **key = argv + SCRIPT_ARGV;
+    memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
+    int count = shared_add_events(shared, keys, key, 3);
+    memcpy(key + count, (const char *[]){what, first, second}, SETTLE_ARGS * sizeof *key);
+    return count;
 }
 
 /* ---- replies ---- */

@@ -4,11 +4,8 @@
 #ifndef INVENTORY_STORE_SHARED_H
 #define INVENTORY_STORE_SHARED_H
 
-#include "base/clock.h"
 #include "base/metric.h"
 #include "base/redis/async/router.h"
-#include "base/redis/url.h"
-#include "inventory/inventory.h"
 #include "inventory/model/keys.h"
 #include "inventory/model/record.h"
 
@@ -49,16 +46,19 @@ static inline int shared_add_events(const struct shared *shared, const struct sa
     return count;
 }
 
-/* Creates an item (create.lua). Its argument is what item_terms_print() prints; returns the number of keys.
- */
-enum { CREATE_ARGV = SCRIPT_ARGV + 6 + 1 };
+/* Prints a call that creates an item (create.lua), with one argument, which item_terms_print() prints.
+ * Returns the number of keys. */
+enum { CREATE_ARGS = 1, CREATE_ARGV = SCRIPT_ARGV + 6 + CREATE_ARGS };
 extern const struct redis_script create_script;
-int create_keys(const struct shared *shared, const struct sale_keys *keys, const char **argv);
+int create_command(const char *argv[CREATE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *terms);
 
-/* Confirms, cancels or expires (settle.lua). Returns the number of keys. */
-enum { SETTLE_ARGV = SCRIPT_ARGV + 4 + 3 };
+/* Prints a call that confirms, cancels or expires (settle.lua), with three arguments. Returns the number of
+ * keys. */
+enum { SETTLE_ARGS = 3, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
 extern const struct redis_script settle_script;
-int settle_keys(const struct shared *shared, const struct sale_keys *keys, const char **argv);
+int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *what, const char *first, const char *second);
 
 /* ---- replies ---- */
 

@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
-#include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 #include "purchase.lua.h"
 

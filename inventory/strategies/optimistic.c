@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 
 enum { CONNECTIONS = 4 };
@@ -67,7 +66,7 @@ static void optimistic_on_executed(void *ctx, const struct redis_value *value) {
         return;
     }
     metric_add(&strategies->shared->metrics->conflicts, 1);
-    if (clock_mono_ms(strategies->shared->config.clock) > purchase->deadline_ms)
+    if (shared_now_ms(strategies->shared) > purchase->deadline_ms)
         optimistic_leave(purchase, INVENTORY_OVERLOADED);
     else
         optimistic_attempt(optimistic_connection_of(purchase));
@@ -75,8 +74,7 @@ static void optimistic_on_executed(void *ctx, const struct redis_value *value) {
 
 static void optimistic_on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
-    if (read->slot_moved &&
-        clock_mono_ms(purchase->purchases->shared->config.clock) <= purchase->deadline_ms) {
+    if (read->slot_moved && shared_now_ms(purchase->purchases->shared) <= purchase->deadline_ms) {
         optimistic_attempt(optimistic_connection_of(purchase));
         return;
     }
@@ -99,7 +97,7 @@ static void optimistic_attempt(struct connection *connection) {
         return;
     }
     redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
-    client_read_over(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, optimistic_on_read);
+    client_read_begin(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, optimistic_on_read);
 }
 
 static void optimistic_on_state(void *ctx, bool up) {
@@ -139,15 +137,14 @@ void optimistic_start(struct inventory_purchase *purchase) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }
-    purchase->deadline_ms =
-        clock_mono_ms(strategies->shared->config.clock) + strategies->shared->config.call_timeout_ms;
+    purchase->deadline_ms = shared_now_ms(strategies->shared) + strategies->shared->config.call_timeout_ms;
     STAILQ_INSERT_TAIL(&optimistic->waiting, purchase, next);
     optimistic_serve(optimistic);
 }
 
 void optimistic_tick(struct strategies *strategies) {
     struct optimistic *optimistic = strategies->optimistic;
-    int64_t now_ms = clock_mono_ms(strategies->shared->config.clock);
+    int64_t now_ms = shared_now_ms(strategies->shared);
     const struct inventory_purchase *first;
     while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
         bool late = now_ms > first->deadline_ms;

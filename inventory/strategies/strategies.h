@@ -4,7 +4,6 @@
 #define INVENTORY_STRATEGIES_STRATEGIES_H
 
 #include "base/decimal.h"
-#include "inventory/model/record.h"
 #include "inventory/purchases/purchases.h"
 
 /* ---- lessons/naive.c: the work delay of lessons, a pause between a read and the write that follows from it,
@@ -75,11 +74,13 @@ void optimistic_close(struct strategies *strategies);
 /* ---- client_side.c: the calls of the strategies that read and write step by step, which is their flaw ----
  */
 
+typedef void client_next_fn(struct inventory_purchase *purchase, enum inventory_status status);
+
 /* What was read for a purchase; purchase->read points to it. */
 struct client_read {
     struct router *store;
     struct redis *redis; /* a connection of `store`, for calls that must stay together; NULL: any will do */
-    void (*next)(struct inventory_purchase *purchase, enum inventory_status status);
+    client_next_fn *next;
     bool moved;                   /* the item has another strategy now */
     bool slot_moved;              /* the connection's server does not have the item any more */
     bool fenced;                  /* the fencing token is checked, so fenced.lua writes */
@@ -96,13 +97,10 @@ struct client_read {
 };
 
 /* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there is an order),
- * or the reason for a refusal. With `decr`, OK does not mean that enough units are left: the debit tells. */
-void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
-                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
-/* The same over one connection of another router. */
-void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
-                      enum inventory_strategy strategy,
-                      void (*next)(struct inventory_purchase *purchase, enum inventory_status status));
+ * or the reason for a refusal. With `decr`, OK does not mean that enough units are left: the debit tells.
+ * Reads over one connection of another router; both NULL: any connection of the inventory's own will do. */
+void client_read_begin(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
+                       enum inventory_strategy strategy, client_next_fn *next);
 /* A call like redis_callf(), over read->redis or read->store. */
 void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -118,15 +116,14 @@ void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: there is none. */
 int64_t client_expires_ms(const struct client_read *read);
 
-/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen ---- */
+/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen. If the
+ * fencing token is checked, client_read_begin() reads by it. ---- */
 
-/* Sends the read. If fenced_decode() says OK, the reply is {word, what item_read() reads, the user's units,
- * the store's time}. */
-void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn);
 /* Sends the write of read->record. */
 void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
 /* Reads the reply to either call: OK; REPLAYED (fills in read->order); SOLD_OUT (fills in read->available);
- * LIMIT, STALE, UNKNOWN_ITEM; or as store_status(). */
+ * LIMIT, STALE, UNKNOWN_ITEM; or as store_status(). With OK, the reply to the read is {word, what item_read()
+ * reads, the user's units, the store's time}. */
 enum inventory_status fenced_decode(struct inventory_purchase *purchase, const struct redis_value *value);
 
 #endif

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "epoch.lua.h"
-#include "inventory/store/shared.h"
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
@@ -112,14 +111,13 @@ static void epoch_run(struct inventory *inventory, uint64_t own, int argc, const
 
 void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
                                     inventory_lock_epoch_fn *fn, void *ctx) {
-    char epoch[24], quiet[24], fresh[24], rewrite[24];
+    char epoch[24];
+    struct number quiet = number_of(heartbeat->quiet_ms), fresh = number_of(heartbeat->fresh_ms),
+                  rewrite = number_of(heartbeat->rewrite_ms);
     snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
-    snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
-    snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
-    snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
     const char *argv[] = {
-        NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
-        quiet, fresh, rewrite};
+        NULL,       NULL,       NULL,        KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
+        quiet.text, fresh.text, rewrite.text};
     epoch_run(inventory, heartbeat->epoch, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 

@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "basket.lua.h"
-#include "inventory/model/record.h"
-#include "inventory/store/shared.h"
 #include "inventory/transactions/transactions_internal.h"
 
 static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
@@ -24,18 +22,13 @@ enum {
 
 /* The store did not carry out this call. It may have carried out an earlier call of this run whose reply was
  * lost. */
-static void one_script_refuse(struct transaction_run *run, enum inventory_status status) {
-    if (run->deadline_ms == 0)
-        transaction_finish(run, status);
-    else
-        transaction_lost(run);
-}
-
 static void one_script_on_error(struct transaction_run *run, const char *text) {
     if (strncmp(text, "CROSSSLOT", 9) == 0)
         transaction_finish(run, INVENTORY_CROSS_SLOT);
+    else if (run->deadline_ms == 0)
+        transaction_finish(run, INVENTORY_UNAVAILABLE);
     else
-        one_script_refuse(run, INVENTORY_UNAVAILABLE);
+        transaction_lost(run);
 }
 
 /* The reply is {word, line, available}. If the reply to an earlier call was lost, that call may still be
@@ -44,8 +37,7 @@ static void one_script_on_refusal(struct transaction_run *run, const struct redi
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
     if (!word || !terms_refusal(word, &status)) {
-        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
-                 "a reply of basket.lua is not known");
+        snprintf(run->shared->error, sizeof run->shared->error, "a reply of basket.lua is not known");
         transaction_finish(run, INVENTORY_UNAVAILABLE);
         return;
     }
@@ -69,12 +61,12 @@ static void one_script_keep(struct transaction_run *run, const char *record) {
 
 static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    enum inventory_status status = store_status(run->transactions->shared, value);
+    enum inventory_status status = store_status(run->shared, value);
     if (status == INVENTORY_UNKNOWN) {
         transaction_lost(run);
         return;
     }
-    failpoint_write(run->transactions->shared, "after", "basket", -1);
+    failpoint_write(run->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
         one_script_on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
@@ -85,55 +77,48 @@ static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     }
 }
 
-static int one_script_add_keys(struct transaction_run *run, const struct journal_keys *journal,
-                               const char **argv) {
-    int keys = 0;
-    argv[keys++] = journal->journal;
-    argv[keys++] = journal->open;
-    for (int p = 0; p < run->part_count; p++) {
-        argv[keys++] = run->parts[p].keys.item;
-        keys = shared_add_events(run->transactions->shared, &run->parts[p].keys, argv, keys);
-    }
-    return keys;
-}
-
 static void one_script_send(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
-    char field[JOURNAL_FIELD_SIZE], now[24], grace[24], lines[JOURNAL_RECORD_SIZE];
-    char parts[INVENTORY_LINES_MAX][12], quantities[INVENTORY_LINES_MAX][24];
+    char field[JOURNAL_FIELD_SIZE], lines[JOURNAL_RECORD_SIZE];
+    struct number items[INVENTORY_LINES_MAX], quantities[INVENTORY_LINES_MAX];
+    struct number now = number_of(clock_wall_ms(run->shared->config.clock)),
+                  grace = number_of(INVENTORY_HOLD_GRACE_MS);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
-    const char *argv[ARGV_MAX];
     struct journal_keys journal;
     journal_keys_make(&journal, key_part(transaction->id));
-    int keys = one_script_add_keys(run, &journal, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + keys;
+    const char *argv[ARGV_MAX] = {NULL, NULL, NULL, journal.journal, journal.open};
+    int argc = SCRIPT_ARGV + 2;
+    for (int p = 0; p < run->part_count; p++) {
+        argv[argc++] = run->parts[p].keys.item;
+        argc = shared_add_events(run->shared, &run->parts[p].keys, argv, argc);
+    }
+    int keys = argc - SCRIPT_ARGV;
     journal_field(field, transaction);
     journal_print_lines(lines, transaction);
-    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
-    snprintf(grace, sizeof grace, "%d", INVENTORY_HOLD_GRACE_MS);
-    const char *const head[HEAD] = {run->transactions->shared->config.events ? "2" : "1",
+    const char *const head[HEAD] = {run->shared->config.events ? "2" : "1",
                                     field,
                                     transaction->nonce,
-                                    now,
-                                    grace,
+                                    now.text,
+                                    grace.text,
                                     transaction->user,
                                     lines};
     memcpy(argv + argc, head, sizeof head);
     argc += HEAD;
     for (int i = 0; i < transaction->count; i++) {
-        snprintf(parts[i], sizeof parts[i], "%d", lines_part_of(run, i) + 1);
-        snprintf(quantities[i], sizeof quantities[i], "%lld", (long long)transaction->lines[i].quantity);
+        items[i] = number_of(lines_part_of(run, i) + 1);
+        quantities[i] = number_of(transaction->lines[i].quantity);
         lines_digest(transaction, i, digests[i]);
-        const char *const line[LINE_ARGS] = {parts[i], quantities[i], digests[i]};
-        memcpy(argv + argc, line, sizeof line);
-        argc += LINE_ARGS;
+        argv[argc++] = items[i].text;
+        argv[argc++] = quantities[i].text;
+        argv[argc++] = digests[i];
     }
-    router_run(run->transactions->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
+    router_run(run->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
 }
 
 static void one_script_begin(struct transaction_run *run) {
     if (!run->mine)
         transaction_begin_attempt(run);
-    failpoint_write(run->transactions->shared, "before", "basket", -1);
+    failpoint_write(run->shared, "before", "basket", -1);
     run->begun = true;
     one_script_send(run);
 }

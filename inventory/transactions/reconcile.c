@@ -12,7 +12,6 @@
 
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };
@@ -218,21 +217,6 @@ static void reconcile_on_line(void *ctx, const struct redis_value *value) {
 
 /* ---- a transaction ---- */
 
-/* The last write to the items, by the journal; NOTHING: the transaction is not decided, or is being undone.
- */
-static enum line_write reconcile_written(const struct inventory_transaction *transaction) {
-    switch ((enum phase)transaction->phase) {
-    case PHASE_HELD:
-    case PHASE_CONFIRMING:
-    case PHASE_CANCELLING:
-    case PHASE_EXPIRING: return WRITE_DEBIT;
-    case PHASE_CONFIRMED: return WRITE_CONFIRM;
-    case PHASE_CANCELLED: return WRITE_CANCEL;
-    case PHASE_EXPIRED: return WRITE_EXPIRE;
-    default: return WRITE_NOTHING;
-    }
-}
-
 static void reconcile_compare_line(struct comparing *of, int i, enum line_write write) {
     const struct inventory_transaction *transaction = &of->transaction;
     struct line_compared *compared = malloc(sizeof *compared);
@@ -259,7 +243,7 @@ static void reconcile_compare_line(struct comparing *of, int i, enum line_write 
 }
 
 static void reconcile_compare(struct reconciling *in, const struct inventory_transaction *transaction) {
-    enum line_write write = reconcile_written(transaction);
+    enum line_write write = phases[transaction->phase].written;
     bool has_arrived = transaction->kind == INVENTORY_BASKET || write == WRITE_CONFIRM;
     struct comparing *of = write != WRITE_NOTHING ? malloc(sizeof *of) : NULL;
     in->told.transactions++;

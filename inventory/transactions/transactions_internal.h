@@ -3,9 +3,6 @@
 #ifndef INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 #define INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 
-#include "inventory/model/keys.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "inventory/strategies/strategies.h"
 #include "inventory/transactions.h"
 
@@ -74,19 +71,28 @@ struct phase_row {
     enum line_write write;   /* written to the items first */
     enum phase next;         /* the phase after that write */
     enum inventory_state is; /* the state of a basket in this phase; ABORTED: there is no basket */
+    /* The last write that all items must have; NOTHING: the transaction is not decided, or is being undone.
+     */
+    enum line_write written;
 };
 /* How each phase goes on. Recovery uses the same table. Defined in journal.c. */
 extern const struct phase_row phases[PHASES];
 
 /* ---- a run ---- */
 
+struct transaction_run;
+struct transaction_part;
+typedef void transaction_run_fn(struct transaction_run *run);
+typedef void transaction_part_fn(struct transaction_part *part);
+
 struct transaction_run {
     struct transactions *transactions;
+    struct shared *shared;
     struct inventory_transaction *transaction;
     struct transaction_run *next; /* in the list of lost runs */
     /* Makes the transaction if the journal does not have it, also after a lost reply. NULL: the run settles
      * the transaction by `step`. */
-    void (*make)(struct transaction_run *run);
+    transaction_run_fn *make;
     enum inventory_step step;
     bool mine;                     /* the attempt in the journal is this run's */
     bool begun;                    /* something was written, or may have been */
@@ -99,6 +105,7 @@ struct transaction_run {
 
     /* lines.c: the read of all items, or the write to them, that is in flight. */
     enum line_write write;
+    bool fenced;                  /* items refuse tokens older than those of this read */
     int pending;                  /* replies to come, and 1 until all calls are sent */
     enum inventory_status status; /* the worst so far; UNKNOWN: a reply was lost */
     bool stale;
@@ -106,7 +113,7 @@ struct transaction_run {
     bool refunded; /* debited units came back */
     /* The other decision by which orders have ended; the journal has lost it. PHASE_NONE: there is none. */
     enum phase decided;
-    void (*then)(struct transaction_run *run);
+    transaction_run_fn *then;
     int64_t now_ms, hold_ms; /* of a read */
     struct delayed delayed;  /* of a naive basket: between read and write */
     int part_count;
@@ -124,7 +131,7 @@ struct transaction_run {
 
 /* Begins a run that makes the transaction by `make`, or settles it if `make` is NULL. */
 void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
-                       void (*make)(struct transaction_run *run), enum inventory_step step);
+                       transaction_run_fn *make, enum inventory_step step);
 /* Draws a new nonce: what is written from now on belongs to this run's attempt. */
 void transaction_begin_attempt(struct transaction_run *run);
 /* Ends the run with the answer that transaction->phase stands for, which is at rest. */
@@ -189,6 +196,8 @@ void journal_raise_epoch(struct transactions *transactions, unsigned part, uint6
 void lines_make_parts(struct transaction_run *run);
 /* The index of the line's part. */
 int lines_part_of(const struct transaction_run *run, int line);
+/* The lines of the part; returns how many. */
+int lines_of(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]);
 /* The digest under which the line's order is kept. */
 void lines_digest(const struct inventory_transaction *transaction, int line,
                   char digest[INVENTORY_DIGEST_SIZE]);
@@ -196,17 +205,16 @@ void lines_digest(const struct inventory_transaction *transaction, int line,
 /* Reads every item, and sets run->hold_ms to the shortest hold. `fenced`: the items refuse older fencing
  * tokens from then on. The caller must call lines_count_down(run, true) afterwards; before that it may add
  * calls of its own to run->pending. */
-void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run));
+void lines_read(struct transaction_run *run, bool fenced, transaction_run_fn *then);
 /* Reads every item, but not the user's units. Runs that ask for one item at the same time share a reply, so a
  * crowd that is refused costs the store little. */
-void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run));
+void lines_check(struct transaction_run *run, transaction_run_fn *then);
 /* Writes to every item. */
-void lines_write(struct transaction_run *run, enum line_write write,
-                 void (*then)(struct transaction_run *run));
+void lines_write(struct transaction_run *run, enum line_write write, transaction_run_fn *then);
 /* Has `fn` send a call for each item, whose reply must call lines_count_down() once. `fn` adds further calls
  * to run->pending. */
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run));
+                     transaction_part_fn *fn, transaction_run_fn *then);
 /* Keeps a receipt that the line's order was written in this state, so that a failover that loses it is
  * noticed. */
 void lines_keep(struct transactions *transactions, const struct inventory_transaction *transaction, int line,

@@ -9,7 +9,6 @@
  * The work delay is also that of naive baskets. */
 #include <string.h>
 
-#include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 
 /* ---- the work delay ---- */
@@ -114,12 +113,12 @@ static void naive_on_read(struct inventory_purchase *purchase, enum inventory_st
 }
 
 void naive_start(struct inventory_purchase *purchase) {
-    client_read_begin(purchase, INVENTORY_NAIVE, naive_on_read);
+    client_read_begin(purchase, NULL, NULL, INVENTORY_NAIVE, naive_on_read);
 }
 
 void naive_start_locked(struct inventory_purchase *purchase) {
     if (purchase->locked)
-        client_read_begin(purchase, INVENTORY_LOCKED, naive_on_read);
+        client_read_begin(purchase, NULL, NULL, INVENTORY_LOCKED, naive_on_read);
     else
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }
