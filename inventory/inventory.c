@@ -64,11 +64,7 @@ static bool inventory_open_layers(struct layers *layers) {
     struct inventory *inventory = &layers->inventory;
     struct shared *shared = &inventory->shared;
     struct purchases *purchases = inventory->purchases = &layers->purchases;
-    unsigned char random[16];
-    char id[INVENTORY_DIGEST_SIZE];
-    randombytes_buf(random, sizeof random);
-    sodium_bin2base64(id, sizeof id, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-    if (!purchases_open(purchases, shared, id))
+    if (!purchases_open(purchases, shared))
         return false;
     shared->store = inventory_open_store(inventory);
     if (!shared->store) {

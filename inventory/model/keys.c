@@ -18,22 +18,41 @@ bool inventory_name_valid(const char *name, size_t length) {
     return true;
 }
 
+enum { DIGEST_BYTES = 16 };
+
+static void digest_print(char digest[INVENTORY_DIGEST_SIZE], const unsigned char bytes[DIGEST_BYTES]) {
+    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, bytes, DIGEST_BYTES,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
 void inventory_key_digest(const char *user, const char *key, size_t length,
                           char digest[INVENTORY_DIGEST_SIZE]) {
-    unsigned char hash[16];
+    unsigned char hash[DIGEST_BYTES];
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof hash);
     if (*user) /* and its NUL, which neither a user nor a key can have */
         crypto_generichash_update(&state, (const unsigned char *)user, strlen(user) + 1);
     crypto_generichash_update(&state, (const unsigned char *)key, length);
     crypto_generichash_final(&state, hash, sizeof hash);
-    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    digest_print(digest, hash);
+}
+
+void digest_draw(char digest[INVENTORY_DIGEST_SIZE]) {
+    unsigned char random[DIGEST_BYTES];
+    randombytes_buf(random, sizeof random);
+    digest_print(digest, random);
 }
 
 bool inventory_digest_valid(const char *text) {
     static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
+}
+
+int text_index(const char *const texts[], int count, const char *text) {
+    int i = count - 1;
+    while (i >= 0 && !(texts[i] && strcmp(texts[i], text) == 0))
+        i--;
+    return i;
 }
 
 /* ---- keys ---- */

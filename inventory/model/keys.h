@@ -35,6 +35,11 @@ const char *item_of_key(const char *key);
 #define MOVE_FIELD "+"
 void move_field_make(char field[FIELD_SIZE], const char *digest);
 
+/* A random name, in the form of a digest. */
+void digest_draw(char digest[INVENTORY_DIGEST_SIZE]);
+/* The index of the text among these, some of which may be NULL; -1: it is not there. */
+int text_index(const char *const texts[], int count, const char *text);
+
 /* A number as an argument of a call. */
 struct number {
     char text[24];

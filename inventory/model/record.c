@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "inventory/model/keys.h"
 
 /* ---- names ---- */
 
@@ -22,13 +23,10 @@ bool inventory_strategy_teaches(enum inventory_strategy strategy) {
 }
 
 bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy) {
-    for (int i = 0; i < INVENTORY_STRATEGIES; i++) {
-        if (strcmp(strategies[i], name) == 0) {
-            *strategy = (enum inventory_strategy)i;
-            return true;
-        }
-    }
-    return false;
+    int i = text_index(strategies, INVENTORY_STRATEGIES, name);
+    if (i >= 0)
+        *strategy = (enum inventory_strategy)i;
+    return i >= 0;
 }
 
 const char *inventory_state_name(enum inventory_state state) {
@@ -169,19 +167,13 @@ enum inventory_status terms_judge_time(int64_t now_ms, int64_t starts_ms, int64_
 }
 
 bool terms_refusal(const char *word, enum inventory_status *status) {
-    static const struct {
-        const char *word;
-        enum inventory_status status;
-    } words[] = {{"sold-out", INVENTORY_SOLD_OUT},
-                 {"limit", INVENTORY_LIMIT},
-                 {"not-started", INVENTORY_NOT_STARTED},
-                 {"ended", INVENTORY_ENDED},
-                 {"unknown-item", INVENTORY_UNKNOWN_ITEM}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(words[i].word, word) == 0) {
-            *status = words[i].status;
-            return true;
-        }
-    }
-    return false;
+    static const char *const words[] = {[INVENTORY_SOLD_OUT] = "sold-out",
+                                        [INVENTORY_LIMIT] = "limit",
+                                        [INVENTORY_NOT_STARTED] = "not-started",
+                                        [INVENTORY_ENDED] = "ended",
+                                        [INVENTORY_UNKNOWN_ITEM] = "unknown-item"};
+    int i = text_index(words, sizeof words / sizeof *words, word);
+    if (i >= 0)
+        *status = (enum inventory_status)i;
+    return i >= 0;
 }

@@ -44,10 +44,7 @@ static void audit_count_user(struct audit_count *count, const char *user, int64_
 
 /* Whether it is a field of the item itself, see stock.lua. */
 static bool audit_is_item_field(const char *field) {
-    int i = 0;
-    while (i < ITEM_FIELDS && strcmp(item_fields[i], field) != 0)
-        i++;
-    return i < ITEM_FIELDS || strcmp(field, "returned") == 0;
+    return text_index(item_fields, ITEM_FIELDS, field) >= 0 || strcmp(field, "returned") == 0;
 }
 
 void audit_count_page(struct audit_count *count, const struct redis_value *page) {

@@ -79,32 +79,21 @@ static void histories_end(struct putback *putback, int i) {
     free(history);
 }
 
-/* The index of the oldest history that nobody waits for; `free_only`: and that no server has. history_count:
- * there is none. */
-static int histories_oldest(const struct purchases *purchases, bool free_only) {
-    const struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        const struct history *history = putback->histories[i];
-        if (history->state != HISTORY_RUNS && !history->asking &&
-            !(free_only && router_of_history(purchases->shared->store, history->number)))
-            return i;
-    }
-    return putback->history_count;
-}
-
-/* Makes room for one more history. Orders of an ended history are never covered, so a history that a server
- * has is ended only if no other is left. False: there is no room. */
+/* Makes room for one more history: ends the oldest one that nobody waits for. Orders of an ended history are
+ * never covered, so a history that a server has is ended only if no other is left. False: there is no room.
+ */
 static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    if (putback->history_count < RECEIPTS_HISTORIES)
-        return true;
-    int i = histories_oldest(purchases, true);
-    if (i == putback->history_count)
-        i = histories_oldest(purchases, false);
-    if (i == putback->history_count)
-        return false;
-    histories_end(putback, i);
-    return true;
+    bool room = putback->history_count < RECEIPTS_HISTORIES;
+    for (int i = 0; !room && i < 2 * putback->history_count; i++) {
+        const struct history *history = putback->histories[i % putback->history_count];
+        bool free_only = i < putback->history_count; /* in the first round */
+        room = history->state != HISTORY_RUNS && !history->asking &&
+               !(free_only && router_of_history(purchases->shared->store, history->number));
+        if (room)
+            histories_end(putback, i % putback->history_count);
+    }
+    return room;
 }
 
 /* A restarted master has its replicas again in a while. Until they have their copy, each of them can be
@@ -430,27 +419,13 @@ static void histories_judge_unsure(struct purchases *purchases, struct history *
     }
 }
 
-static void histories_ask_later(struct purchases *purchases) {
-    struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        struct history *history = putback->histories[i];
-        history->unsure &= !history->is_followed; /* then its successor is asked about */
-        history->untold &= !history->is_followed;
-        if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            histories_judge_unsure(purchases, history);
-    }
-}
-
-static void histories_give_up(struct purchases *purchases) {
-    struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        struct history *history = putback->histories[i];
-        int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
-        if (history->state != HISTORY_RESTS || since_ms < histories_rest_ms(purchases) + RESTS_MOST_MS)
-            continue;
-        history->state = HISTORY_NEW;
-        putback->running--;
-    }
+/* A server that was replaced before it had rested begins anew if it comes back. */
+static void histories_give_up(struct purchases *purchases, struct history *history) {
+    int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
+    if (history->state != HISTORY_RESTS || since_ms < histories_rest_ms(purchases) + RESTS_MOST_MS)
+        return;
+    history->state = HISTORY_NEW;
+    purchases->putback->running--;
 }
 
 /* A connection counts as up until its loss is noticed, which is too late after a pause of this process. So
@@ -469,8 +444,14 @@ static void histories_forget_old(struct purchases *purchases) {
 
 void histories_tick(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    histories_give_up(purchases);
-    histories_ask_later(purchases);
+    for (int i = 0; i < putback->history_count; i++) {
+        struct history *history = putback->histories[i];
+        histories_give_up(purchases, history);
+        history->unsure &= !history->is_followed; /* then its successor is asked about */
+        history->untold &= !history->is_followed;
+        if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
+            histories_judge_unsure(purchases, history);
+    }
     if (putback->running == 0)
         histories_forget_old(purchases);
     if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {

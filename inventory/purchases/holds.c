@@ -94,7 +94,7 @@ static void sweep_expire_next(struct sweep *sweep) {
     struct number most = number_of(EXPIRE_MOST), now = number_of(sweep->now_ms);
     const char *argv[SETTLE_ARGV];
     sale_keys_make(&keys, sweep->items[sweep->at]);
-    failpoint(shared, "before expire");
+    failpoint(shared, "before", "expire", -1);
     sweep_note_sent(sweep);
     int count = settle_command(argv, shared, &keys, "sweep", most.text, now.text);
     router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv,

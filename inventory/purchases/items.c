@@ -27,7 +27,6 @@ void items_free(struct items *items) {
             items->buckets[i] = next;
         }
     }
-    items->count = 0;
 }
 
 struct item *items_take(struct items *items, const char *name) {
@@ -53,9 +52,7 @@ struct item *items_take(struct items *items, const char *name) {
 }
 
 void items_drop(struct items *items, struct item *item) {
-    if (--item->users > 0 || item->dirty)
-        return;
-    if (!item->unknown && items->count <= ITEMS_KEPT)
+    if (--item->users > 0 || item->dirty || (!item->unknown && items->count <= ITEMS_KEPT))
         return;
     for (struct item **at = items_bucket(items, item->name); *at; at = &(*at)->chain) {
         if (*at == item) {
@@ -198,13 +195,6 @@ void inventory_item_create(struct inventory *inventory, const struct inventory_i
 
 static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
 
-static void items_keep_restock(const struct request *request, const struct inventory_restock *restock) {
-    char record[96];
-    snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
-             (long long)restock->available);
-    putback_keep(request->purchases, RECEIPT_MOVE, request->item, request->digest, record);
-}
-
 static void items_on_restocked(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
     free(ctx);
@@ -215,7 +205,10 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
-        items_keep_restock(&request, &restock);
+        char record[96];
+        snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock.quantity,
+                 (long long)restock.stock, (long long)restock.available);
+        putback_keep(request.purchases, RECEIPT_MOVE, request.item, request.digest, record);
     } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
         status = INVENTORY_TOO_MANY;
         restock.room = redis_value_integer(redis_value_at(value, 1), 0);

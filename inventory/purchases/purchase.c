@@ -8,9 +8,9 @@
 /* How far the clock of an instance may differ from the store's clock, which dates orders. */
 enum { CLOCKS_APART_MS = 50 };
 
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id) {
+bool purchases_open(struct purchases *purchases, struct shared *shared) {
     purchases->shared = shared;
-    snprintf(purchases->id, sizeof purchases->id, "%s", id);
+    digest_draw(purchases->id);
     items_init(&purchases->items);
     for (int i = 0; i < ITEM_PARTS; i++)
         STAILQ_INIT(&purchases->lanes[i].dirty);

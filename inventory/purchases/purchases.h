@@ -102,8 +102,8 @@ struct purchases {
     struct audits audits;
 };
 
-/* False when out of memory. `id` is random. */
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id);
+/* False when out of memory. */
+bool purchases_open(struct purchases *purchases, struct shared *shared);
 /* Ends the purchases that wait for a call: UNAVAILABLE. */
 void purchases_end_waiting(struct purchases *purchases);
 /* Frees what is left, once nothing is in flight. The caller closes the timer of `audits`. */

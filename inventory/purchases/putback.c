@@ -98,6 +98,12 @@ static void putback_call_make(struct putback_call *call, const struct shared *sh
     const struct sale_keys *sale = &call->sale;
     const char **key = call->argv + SCRIPT_ARGV;
     call->script = kind == RECEIPT_ITEM ? &create_script : &putback_script;
+    if (kind == RECEIPT_ITEM) {
+        sale_keys_make(&call->sale, place);
+        call->keys = create_command(call->argv, shared, sale, record);
+        call->argc = SCRIPT_ARGV + call->keys + CREATE_ARGS;
+        return;
+    }
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&call->part, (unsigned)strtoul(place, NULL, 10));
         memcpy(key, (const char *[]){call->part.journal, call->part.open}, 2 * sizeof *key);
@@ -106,11 +112,6 @@ static void putback_call_make(struct putback_call *call, const struct shared *sh
         sale_keys_make(&call->sale, place);
         memcpy(key, (const char *[]){sale->item, sale->holds, sale->due, sale->shortage}, 4 * sizeof *key);
         call->keys = shared_add_events(shared, sale, key, 4);
-    }
-    if (kind == RECEIPT_ITEM) {
-        call->keys = create_command(call->argv, shared, sale, record);
-        call->argc = SCRIPT_ARGV + call->keys + CREATE_ARGS;
-        return;
     }
     memcpy(key + call->keys, (const char *[]){names[kind], field, record, last}, 4 * sizeof *key);
     call->argc = SCRIPT_ARGV + call->keys + 4;
@@ -164,7 +165,7 @@ static void putback_show(struct purchases *purchases, struct history *history, s
     if ((receipt->kind == RECEIPT_ORDER || receipt->kind == RECEIPT_MOVE) && history->last)
         putback_sweep(showing, receipt);
     struct putback_call call;
-    putback_call_make(&call, purchases->shared, receipt->kind, showing->place, showing->field,
+    putback_call_make(&call, purchases->shared, receipt->kind, receipt_place(receipt), receipt_field(receipt),
                       receipt_record(receipt), history->last ? "yes" : "no");
     putback_greet(showing, call.script, call.keys, call.argc, call.argv, putback_on_shown, showing);
 }
@@ -182,10 +183,8 @@ static enum inventory_loss_outcome putback_read_outcome(enum receipt_kind kind,
         return result == 1 ? INVENTORY_LOSS_BACK : result == 0 ? INVENTORY_LOSS_NONE : INVENTORY_LOSS_DIFFERS;
     }
     const char *text = redis_value_text(value);
-    int i = 0;
-    while (i < INVENTORY_LOSS_DIFFERS && !(text && strcmp(text, words[i]) == 0))
-        i++;
-    return (enum inventory_loss_outcome)i;
+    int i = text ? text_index(words, sizeof words / sizeof *words, text) : -1;
+    return i >= 0 ? (enum inventory_loss_outcome)i : INVENTORY_LOSS_DIFFERS;
 }
 
 void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,

@@ -54,9 +54,12 @@ static void health_refuse(struct inventory_health *health, const char *reason) {
         snprintf(health->reason, sizeof health->reason, "%s", reason);
 }
 
-__attribute__((format(printf, 2, 3))) static void health_note_fault(struct request *request,
-                                                                    const char *format, ...) {
+/* `part`: the server that is faulty; NULL: it is none of those asked. */
+__attribute__((format(printf, 3, 4))) static void
+health_note_fault(struct request *request, struct part *part, const char *format, ...) {
     va_list list;
+    if (part)
+        part->faulty = true;
     if (request->fault[0])
         return;
     va_start(list, format);
@@ -70,8 +73,7 @@ static const char *health_name(const struct part *part) {
 }
 
 static void health_note_fault_of(struct part *part, const char *what) {
-    part->faulty = true;
-    health_note_fault(part->request, "%s %s", health_name(part), what);
+    health_note_fault(part->request, part, "%s %s", health_name(part), what);
 }
 
 /* Before Redis 6.2. */
@@ -85,15 +87,13 @@ static bool health_is_old(const char *version) {
 /* The connection broke before the reply. */
 static void health_note_broken(struct part *part) {
     const char *error = redis_error(part->redis);
-    part->faulty = true;
-    health_note_fault(part->request, "no connection to %s: %.150s", health_name(part),
+    health_note_fault(part->request, part, "no connection to %s: %.150s", health_name(part),
                       *error ? error : "it broke");
 }
 
 static void health_note_error(struct part *part, const char *error) {
     bool one = router_is_one(part->request->shared->store);
-    part->faulty = true;
-    health_note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
+    health_note_fault(part->request, part, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
 }
 
 /* A store that is full refuses orders; one that may evict keys loses orders. */
@@ -114,12 +114,12 @@ static void health_judge_memory(struct part *part, const char *info) {
 }
 
 /* A master with fewer replicas than an order must be on sells nothing, see barrier.h. */
-static bool health_lacks_replicas(struct request *request, const char *address, int replicas) {
+static void health_judge_count(struct request *request, struct part *part, const char *address,
+                               int replicas) {
     int wanted = request->health.replicas;
     if (replicas < wanted)
-        health_note_fault(request, "%s has %d of the %d replicas that --replicas %d needs", address, replicas,
-                          wanted, wanted);
-    return replicas < wanted;
+        health_note_fault(request, part, "%s has %d of the %d replicas that --replicas %d needs", address,
+                          replicas, wanted, wanted);
 }
 
 /* Notes the server and its replicas. With --replicas this reply, too, was held until the replicas had all
@@ -129,8 +129,7 @@ static void health_judge_replicas(struct part *part, const char *info) {
     struct replication replication;
     if (!replication_read(&replication, info))
         return;
-    if (health_lacks_replicas(part->request, part->address, replication.replicas))
-        part->faulty = true;
+    health_judge_count(part->request, part, part->address, replication.replicas);
     if (health->server_count == INVENTORY_SERVERS_TOLD)
         return;
     struct inventory_server *server = &health->servers[health->server_count++];
@@ -185,13 +184,13 @@ static void health_judge_lost(struct request *request) {
         if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
             continue;
         health_print_address(address, redis_address_now(redis));
-        health_lacks_replicas(request, address, redis_history(redis)->replicas);
+        health_judge_count(request, NULL, address, redis_history(redis)->replicas);
     }
 }
 
 static void health_note_unreachable(struct request *request, const char *what) {
     const char *error = inventory_last_error(request->inventory);
-    health_note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
+    health_note_fault(request, NULL, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
 static void health_free_if_done(struct request *request) {
@@ -260,14 +259,6 @@ static void health_on_appendfsync(void *ctx, const struct redis_value *value) {
     health_count_down(request);
 }
 
-static void health_ask(struct part *part, struct redis *redis) {
-    part->redis = redis;
-    health_print_address(part->address, redis_address_now(redis));
-    part->request->pending++;
-    redis_callf(redis, health_on_info, part, "INFO");
-    redis_callf(redis, health_on_appendfsync, part, "CONFIG GET appendfsync");
-}
-
 void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
     struct shared *shared = &inventory->shared;
     const struct router *store = shared->store;
@@ -296,9 +287,15 @@ void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn,
     uv_timer_start(&request->timer, health_on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
         struct redis *redis = router_server(store, i);
-        request->parts[i].request = request;
-        if (redis && redis_is_up(redis))
-            health_ask(&request->parts[i], redis);
+        struct part *part = &request->parts[i];
+        part->request = request;
+        if (!redis || !redis_is_up(redis))
+            continue;
+        part->redis = redis;
+        health_print_address(part->address, redis_address_now(redis));
+        request->pending++;
+        redis_callf(redis, health_on_info, part, "INFO");
+        redis_callf(redis, health_on_appendfsync, part, "CONFIG GET appendfsync");
     }
     health_count_down(request);
 }

@@ -101,9 +101,8 @@ void scan_tick(struct scan *scan);
 
 /* ---- failpoints: named places at which a test stops or ends the process ---- */
 
-void failpoint(const struct shared *shared, const char *name);
 /* The failpoint "WHEN NAME N", or "WHEN NAME" if `n` is negative. Queued calls are written first, so that a
  * process that dies here has sent exactly those. */
-void failpoint_write(struct shared *shared, const char *when, const char *name, int n);
+void failpoint(struct shared *shared, const char *when, const char *name, int n);
 
 #endif

@@ -362,16 +362,6 @@ static bool batch_may_leave(const struct lane *lane) {
            (lane->in_flight < IN_FLIGHT_MAX && lane->gathered >= lane->in_flight_purchases);
 }
 
-/* NULL when out of memory. */
-static struct flight *flight_new(struct lane *lane) {
-    struct flight *flight = malloc(sizeof *flight);
-    if (!flight)
-        return NULL;
-    *flight = (struct flight){.lane = lane, .open = 1};
-    lane->in_flight++;
-    return flight;
-}
-
 /* A batch of the purchases that wait for the item, as far as the flight has room; NULL: out of memory. */
 static struct batch *batch_take(struct strategies *strategies, struct item *item, struct flight *flight) {
     struct batch *batch = batch_new(strategies, item, flight);
@@ -390,11 +380,13 @@ static struct batch *batch_take(struct strategies *strategies, struct item *item
 /* Sends one flight, with the items on sale in one call. An item with more purchases than there is room for
  * goes to the end of the line. False: out of memory; the next turn tries again. */
 static bool batch_send_flight(struct strategies *strategies, struct lane *lane) {
-    struct flight *flight = flight_new(lane);
+    struct flight *flight = malloc(sizeof *flight);
     struct batch *sale = NULL, **last = &sale, *batch = NULL;
     struct item *item;
     if (!flight)
         return false;
+    *flight = (struct flight){.lane = lane, .open = 1};
+    lane->in_flight++;
     bool alone = shared_now_ms(strategies->shared) < lane->alone_until_ms;
     while (flight->purchases < INVENTORY_BATCH_MAX && !(alone && batch) && (item = lane_take(lane))) {
         batch = batch_take(strategies, item, flight);

@@ -158,25 +158,6 @@ void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const
     va_end(list);
 }
 
-static void client_read_item(struct inventory_purchase *purchase) {
-    const char *argv[ITEM_ARGC];
-    item_command(argv, purchase->in->keys.item);
-    if (purchase->read->redis)
-        redis_call(purchase->read->redis, client_on_item, purchase, ITEM_ARGC, argv);
-    else
-        router_call(purchase->read->store, client_on_item, purchase, ITEM_ARGC, argv);
-}
-
-/* The time of the server that has the item. */
-static void client_read_time(struct inventory_purchase *purchase) {
-    struct client_read *read = purchase->read;
-    struct redis *redis = read->redis ? read->redis : router_connection(read->store, purchase->in->keys.item);
-    if (redis)
-        redis_callf(redis, client_on_time, purchase, "TIME");
-    else
-        client_on_time(purchase, redis_unsent);
-}
-
 void client_read_begin(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
                        enum inventory_strategy strategy, client_next_fn *next) {
     const struct sale_keys *keys = &purchase->in->keys;
@@ -197,8 +178,18 @@ void client_read_begin(struct inventory_purchase *purchase, struct router *store
         fenced_call(purchase, "read", item_fields, ITEM_FIELDS, client_on_fenced);
         return;
     }
-    client_read_time(purchase);
-    client_read_item(purchase);
+    /* The time is that of the server which has the item. */
+    struct redis *server = redis ? redis : router_connection(read->store, keys->item);
+    if (server)
+        redis_callf(server, client_on_time, purchase, "TIME");
+    else
+        client_on_time(purchase, redis_unsent);
+    const char *argv[ITEM_ARGC];
+    item_command(argv, keys->item);
+    if (redis)
+        redis_call(redis, client_on_item, purchase, ITEM_ARGC, argv);
+    else
+        router_call(read->store, client_on_item, purchase, ITEM_ARGC, argv);
     client_callf(purchase, client_on_order, "HGET %s %s", keys->item, purchase->digest);
     client_callf(purchase, client_on_user, "HGET %s " USER_FIELD "%s", keys->item, purchase->user);
 }

@@ -106,30 +106,28 @@ static void optimistic_on_state(void *ctx, bool up) {
         optimistic_serve(connection->of);
 }
 
-static struct optimistic *optimistic_open(struct strategies *strategies) {
-    struct optimistic *optimistic = calloc(1, sizeof *optimistic);
+/* Leaves strategies->optimistic NULL when out of memory. */
+static void optimistic_open(struct strategies *strategies) {
+    struct optimistic *optimistic = strategies->optimistic = calloc(1, sizeof *optimistic);
     if (!optimistic)
-        return NULL;
+        return;
     optimistic->strategies = strategies;
     STAILQ_INIT(&optimistic->waiting);
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
         connection->store = router_open_another(strategies->shared->store, optimistic_on_state, connection);
-        if (connection->store)
-            continue;
-        while (i-- > 0)
-            router_close(optimistic->connections[i].store);
-        free(optimistic);
-        return NULL;
+        if (!connection->store) {
+            optimistic_close(strategies);
+            return;
+        }
     }
-    return optimistic;
 }
 
 void optimistic_start(struct inventory_purchase *purchase) {
     struct strategies *strategies = purchase->strategies;
     if (!strategies->optimistic)
-        strategies->optimistic = optimistic_open(strategies);
+        optimistic_open(strategies);
     if (!purchase->read)
         purchase->read = calloc(1, sizeof *purchase->read);
     struct optimistic *optimistic = strategies->optimistic;

@@ -333,10 +333,10 @@ static void lines_send(struct transaction_run *run, enum line_write write, const
     for (int p = 0; p < run->part_count; p++) {
         if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
             continue;
-        failpoint_write(run->shared, "before", step, p);
+        failpoint(run->shared, "before", step, p);
         run->pending++;
         fn(&run->parts[p]);
-        failpoint_write(run->shared, "after", step, p);
+        failpoint(run->shared, "after", step, p);
     }
 }
 

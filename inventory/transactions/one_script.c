@@ -66,7 +66,7 @@ static void one_script_on_reply(void *ctx, const struct redis_value *value) {
         transaction_lost(run);
         return;
     }
-    failpoint_write(run->shared, "after", "basket", -1);
+    failpoint(run->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
         one_script_on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
@@ -118,7 +118,7 @@ static void one_script_send(struct transaction_run *run) {
 static void one_script_begin(struct transaction_run *run) {
     if (!run->mine)
         transaction_begin_attempt(run);
-    failpoint_write(run->shared, "before", "basket", -1);
+    failpoint(run->shared, "before", "basket", -1);
     run->begun = true;
     one_script_send(run);
 }

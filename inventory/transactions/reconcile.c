@@ -152,44 +152,40 @@ static bool reconcile_needs_no_units(const struct comparing *of) {
 
 /* Whether the item has what it must have. A basket that was held when the journal was read may have been
  * settled since. */
-static bool reconcile_has(const struct line_compared *compared, const char *standing) {
-    struct inventory_order now, must;
+static bool reconcile_has(const struct line_compared *compared, const char *standing,
+                          const struct inventory_order *now) {
+    struct inventory_order must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
     if (!record_read(&must, "", "", compared->record))
         return false;
-    if (must.state == INVENTORY_STATE_HELD && reconcile_needs_no_units(compared->of))
-        return true;
-    return standing && record_read(&now, "", "", standing) &&
-           (now.state == must.state ||
-            (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
+    bool held = must.state == INVENTORY_STATE_HELD;
+    return (held && reconcile_needs_no_units(compared->of)) ||
+           (now && (now->state == must.state || (held && now->state != INVENTORY_STATE_ABORTED)));
 }
 
 /* The decision was lost, and the order ended by another, weaker one: see transaction.c. Now the journal has
  * the decision again. Its steps do not end an order that has ended, so the order must become as the decision
  * leaves it. */
-static void reconcile_overrule(struct line_compared *compared, const char *standing) {
+static void reconcile_overrule(struct line_compared *compared, const struct inventory_order *now) {
     const struct inventory_transaction *transaction = &compared->of->transaction;
     bool confirming = transaction->phase == PHASE_CONFIRMING,
          cancelling = transaction->phase == PHASE_CANCELLING;
-    struct inventory_order now;
-    if (compared->kind == RECEIPT_ORDER && standing && record_read(&now, "", "", standing) &&
-        (((confirming || cancelling) && now.state == INVENTORY_STATE_EXPIRED) ||
-         (confirming && now.state == INVENTORY_STATE_CANCELLED)))
+    if (compared->kind == RECEIPT_ORDER &&
+        (((confirming || cancelling) && now->state == INVENTORY_STATE_EXPIRED) ||
+         (confirming && now->state == INVENTORY_STATE_CANCELLED)))
         lines_print_order(compared->record, transaction, (int)(compared->line - transaction->lines),
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }
 
 /* The journal has lost the last step of a held basket, but an item has it. The step stands; a confirm goes
  * before a cancel. */
-static void reconcile_note_step(struct line_compared *compared, const char *standing) {
-    struct comparing *of = compared->of;
-    struct inventory_order now;
-    if (of->transaction.phase != PHASE_HELD || !standing || !record_read(&now, "", "", standing))
+static void reconcile_note_step(struct comparing *of, const struct inventory_order *now) {
+    if (of->transaction.phase != PHASE_HELD)
         return;
-    if (now.state == INVENTORY_STATE_CONFIRMED)
+    if (now->state == INVENTORY_STATE_CONFIRMED)
         of->step = INVENTORY_CONFIRM;
-    else if (now.state == INVENTORY_STATE_CANCELLED && of->step == INVENTORY_READ)
+    else if (now->state == INVENTORY_STATE_CANCELLED && of->step == INVENTORY_READ)
         of->step = INVENTORY_CANCEL;
 }
 
@@ -197,12 +193,15 @@ static void reconcile_on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
+    const char *standing = good ? redis_value_text(value) : NULL;
+    struct inventory_order now;
+    bool is_order = standing && record_read(&now, "", "", standing);
     in->failed |= !good;
-    if (good) {
-        reconcile_overrule(compared, redis_value_text(value));
-        reconcile_note_step(compared, redis_value_text(value));
+    if (is_order) {
+        reconcile_overrule(compared, &now);
+        reconcile_note_step(compared->of, &now);
     }
-    if (!good || reconcile_has(compared, redis_value_text(value))) {
+    if (!good || reconcile_has(compared, standing, is_order ? &now : NULL)) {
         reconcile_end_line(compared);
         return;
     }

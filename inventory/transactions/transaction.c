@@ -19,7 +19,6 @@
  * than one that the item has seen, so a holder that was paused past the end of its locks debits nothing. */
 #include "inventory/transactions/transactions_internal.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +183,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     if (!transaction_has_reply(run, value))
         return;
-    failpoint_write(run->shared, "after", phases[run->to].name, -1);
+    failpoint(run->shared, "after", phases[run->to].name, -1);
     if (redis_value_integer(value, 0) < 0) {
         transaction_yield(run);
     } else if (redis_value_type(value) == REDIS_INTEGER) {
@@ -203,7 +202,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
 static void transaction_move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
-    failpoint_write(run->shared, "before", phases[to].name, -1);
+    failpoint(run->shared, "before", phases[to].name, -1);
     journal_move(run->transactions, run->transaction, to, transaction_due_ms(run, to), transaction_on_moved,
                  run);
 }
@@ -230,10 +229,7 @@ static void transaction_on_debited(struct transaction_run *run) {
 }
 
 void transaction_begin_attempt(struct transaction_run *run) {
-    unsigned char random[16];
-    randombytes_buf(random, sizeof random);
-    sodium_bin2base64(run->transaction->nonce, sizeof run->transaction->nonce, random, sizeof random,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    digest_draw(run->transaction->nonce);
     run->mine = true;
     run->debit_ns = 0;
 }
@@ -264,14 +260,14 @@ static void transaction_on_items(struct transaction_run *run) {
 static void transaction_on_settled(void *ctx, const struct redis_value *value) {
     struct transactions *transactions = ctx;
     store_status(transactions->shared, value);
-    failpoint_write(transactions->shared, "after", "settle", -1);
+    failpoint(transactions->shared, "after", "settle", -1);
 }
 
 /* All is written: ends the run without waiting for the journal's reply. If the move is lost, others finish
  * the transaction again and find nothing to do. */
 static void transaction_finish_phase(struct transaction_run *run, enum phase to) {
     struct transactions *transactions = run->transactions;
-    failpoint_write(transactions->shared, "before", "settle", -1);
+    failpoint(transactions->shared, "before", "settle", -1);
     journal_move(transactions, run->transaction, to, 0, transaction_on_settled, transactions);
     run->transaction->phase = (int)to;
     transaction_conclude(run);

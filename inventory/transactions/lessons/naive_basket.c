@@ -9,11 +9,6 @@
 
 #include "inventory/transactions/transactions_internal.h"
 
-static bool naive_basket_is_fenced(const struct transaction_run *run) {
-    return run->transaction->locked && run->shared->config.fencing &&
-           run->transaction->lines[0].token.fence > 0;
-}
-
 /* ---- the orders, by which a retry is known ---- */
 
 /* Whether the record is the line's order, as this request wants it. */
@@ -121,7 +116,7 @@ static void naive_basket_on_worked(void *ctx, bool closing) {
         return;
     }
     run->begun = run->mine = true;
-    if (naive_basket_is_fenced(run))
+    if (run->transaction->locked && run->shared->config.fencing && run->transaction->lines[0].token.fence > 0)
         lines_write(run, WRITE_SELL, naive_basket_on_written);
     else
         lines_each_part(run, WRITE_SELL, "sell", naive_basket_overwrite, naive_basket_on_written);
