@@ -25,7 +25,7 @@ static void inventory_on_state(void *ctx, bool up) {
     if (!up)
         return;
     metric_add(&inventory->shared.metrics->reconnects, 1);
-    rest_tick(inventory->purchases);
+    membership_tick(inventory->purchases);
     lost_resolve(inventory->purchases);
 }
 
@@ -38,7 +38,7 @@ static void inventory_on_tick(uv_timer_t *timer) {
     optimistic_tick(inventory->strategies);
     audit_tick(inventory->purchases);
     histories_tick(inventory->purchases);
-    rest_tick(inventory->purchases);
+    membership_tick(inventory->purchases);
     reconcile_tick(inventory->transactions);
     audit_all_tick(inventory->transactions);
     disown_tick(inventory->transactions);
@@ -143,9 +143,9 @@ void inventory_close(struct inventory *inventory) {
 
 bool inventory_drain(struct inventory *inventory, int *open) {
     struct putback *putback = inventory->purchases->putback;
-    putback->hasty = true;
+    putback->draining = true;
     *open = receipts_open(&putback->receipts);
-    return *open == 0 && rest_leave(inventory->purchases);
+    return *open == 0 && membership_leave(inventory->purchases);
 }
 
 bool inventory_is_mending(const struct inventory *inventory) {

@@ -19,14 +19,9 @@
 
 #include "inventory/purchases/purchases.h"
 
-enum {
-    PAGE = 500,
-    PAUSE_MOST_MS = 100,
-    WAITING_MOST = 1024,
-    CURSOR_SIZE = 24,
-    MOVES_MOST = 50,
-    MOVED_PAUSE_MS = 20
-};
+enum { PAGE = 500, CURSOR_SIZE = 24, PAUSE_MOST_MS = 100, WAITING_MOST = 1024 };
+/* How often an item may move while it is read, and the pause after each move. */
+enum { MOVES_MOST = 50, MOVED_PAUSE_MS = 20 };
 
 /* The parts of a reply, by index. */
 enum { AT_ITEM, AT_RETURNED, AT_FIELDS, AT_HOLDS, AT_PAGE };

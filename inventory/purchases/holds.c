@@ -24,11 +24,11 @@ enum { SLOW_MS = 200 };
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms - sent_ms > SLOW_MS)
-        purchases->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
+        purchases->expiry_paused_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
 }
 
-bool expiry_rests(const struct purchases *purchases) {
-    return shared_now_ms(purchases->shared) < purchases->rest_until_ms;
+bool expiry_is_paused(const struct purchases *purchases) {
+    return shared_now_ms(purchases->shared) < purchases->expiry_paused_until_ms;
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -144,7 +144,7 @@ static void sweep_read(struct sweep *sweep) {
 static void sweep_on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
     expiry_note_call(sweep->purchases, sweep->sent_ms);
-    if (status != INVENTORY_OK || expiry_rests(sweep->purchases)) {
+    if (status != INVENTORY_OK || expiry_is_paused(sweep->purchases)) {
         sweep_end(sweep);
         return;
     }
@@ -161,7 +161,7 @@ static void sweep_begin(struct sweep *sweep) {
 
 void inventory_sweep(struct inventory *inventory) {
     struct purchases *purchases = inventory->purchases;
-    if (purchases->sweeping || expiry_rests(purchases))
+    if (purchases->sweeping || expiry_is_paused(purchases))
         return;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)

@@ -27,20 +27,21 @@ void items_free(struct items *items) {
             items->buckets[i] = next;
         }
     }
+    items->count = 0;
 }
 
 struct item *items_take(struct items *items, const char *name) {
     struct item **bucket = items_bucket(items, name);
     for (struct item *item = *bucket; item; item = item->chain) {
         if (strcmp(item->name, name) == 0) {
-            item->users++;
+            item->refs++;
             return item;
         }
     }
     struct item *item = calloc(1, sizeof *item);
     if (!item)
         return NULL;
-    item->users = 1;
+    item->refs = 1;
     item->strategy = INVENTORY_BATCH;
     STAILQ_INIT(&item->waiting);
     snprintf(item->name, sizeof item->name, "%s", name);
@@ -52,7 +53,7 @@ struct item *items_take(struct items *items, const char *name) {
 }
 
 void items_drop(struct items *items, struct item *item) {
-    if (--item->users > 0 || item->dirty || (!item->unknown && items->count <= ITEMS_KEPT))
+    if (--item->refs > 0 || item->dirty || (!item->unknown && items->count <= ITEMS_KEPT))
         return;
     for (struct item **at = items_bucket(items, item->name); *at; at = &(*at)->chain) {
         if (*at == item) {
@@ -130,7 +131,7 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
     enum inventory_status status = store_status(purchases->shared, value);
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
-    item->users++;
+    item->refs++;
     items_answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
     if (item->late && !item->asking) /* a callback may have asked already */
         items_ask_for_readers(purchases, item);

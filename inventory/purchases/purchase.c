@@ -28,7 +28,7 @@ static void purchases_finish_all(struct purchase_queue *queue) {
 void purchases_end_waiting(struct purchases *purchases) {
     for (int i = 0; i < ITEM_PARTS; i++) {
         for (struct item *item; (item = lane_take(&purchases->lanes[i]));) {
-            item->users++;
+            item->refs++;
             purchases_finish_all(&item->waiting);
             items_drop(&purchases->items, item);
         }

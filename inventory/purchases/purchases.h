@@ -23,11 +23,11 @@ struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
     struct purchase_queue waiting; /* purchases that wait for a call */
-    int users;                     /* purchases, batches and readers that point here */
+    int refs;                      /* purchases, batches and readers that point here */
     struct item_reader *asking;    /* readers that share the reply in flight */
     struct item_reader *late;      /* readers that came too late for it, and share the next one */
     bool dirty;                    /* in its lane */
-    bool unknown;                  /* the store does not have it: forgotten when the last user leaves */
+    bool unknown;                  /* the store does not have it: forgotten with the last reference */
     bool sold_out;                 /* it was sold out: the next call only reads the stock */
     /* Guesses until the store's first reply. */
     enum inventory_strategy strategy;
@@ -46,9 +46,10 @@ struct items {
 
 void items_init(struct items *items);
 void items_free(struct items *items);
-/* Finds or makes the item, and counts the caller among its users; NULL when out of memory. */
+/* Finds or makes the item, and counts a reference of the caller; NULL when out of memory. */
 struct item *items_take(struct items *items, const char *name);
-/* Ends one use. An item without users is forgotten if it is unknown, or if more than ITEMS_KEPT are kept. */
+/* Drops one reference. An item without references is forgotten if it is unknown, or if more than ITEMS_KEPT
+ * are kept. */
 void items_drop(struct items *items, struct item *item);
 
 /* ---- the state ---- */
@@ -87,15 +88,15 @@ struct purchases {
 
     /* holds.c */
     bool sweeping;
-    int64_t rest_until_ms; /* until then no hold expires by itself */
+    int64_t expiry_paused_until_ms; /* until then no hold expires by itself */
 
     /* putback.c */
     struct putback *putback;
 
-    /* rest.c */
+    /* membership.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
-    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: this inventory leaves */
-    int64_t beaten_ms;              /* the last heartbeat that the store must have, by its clock; 0: none */
+    int64_t heartbeat_due_ms;       /* when the next heartbeat is due; INT64_MAX: this inventory leaves */
+    int64_t heartbeat_ms;           /* the last heartbeat that the store must have, by its clock; 0: none */
     bool left;                      /* the store was told that it leaves, or is gone */
 
     /* audit.c */
@@ -165,7 +166,7 @@ extern const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATE
  * INVENTORY_HOLD_GRACE_MS. */
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms);
 /* Whether nothing expires by itself now. */
-bool expiry_rests(const struct purchases *purchases);
+bool expiry_is_paused(const struct purchases *purchases);
 
 /* ---- audit.c: all orders of an item, read page by page beside the sale ---- */
 

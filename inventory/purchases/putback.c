@@ -189,16 +189,12 @@ static enum inventory_loss_outcome putback_read_outcome(enum receipt_kind kind,
 
 void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome) {
-    static const enum inventory_loss_kind kinds[] = {[RECEIPT_ITEM] = INVENTORY_LOST_ITEM,
-                                                     [RECEIPT_MOVE] = INVENTORY_LOST_MOVE,
-                                                     [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
-                                                     [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
     struct inventory_metrics *metrics = purchases->shared->metrics;
     metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
     if (purchases->shared->config.on_loss)
         purchases->shared->config.on_loss(
             purchases->shared->config.on_loss_ctx,
-            &(struct inventory_loss){.kind = kinds[kind],
+            &(struct inventory_loss){.kind = (enum inventory_loss_kind)kind,
                                      .item = kind == RECEIPT_JOURNAL ? "" : place,
                                      .name = field,
                                      .outcome = outcome});
@@ -254,9 +250,9 @@ static void putback_end_pass(struct purchases *purchases, struct history *histor
         history->last = false;
         purchases->putback->running--;
     } else if (history->suspect && (!history->last || history->is_short)) {
-        history->state = HISTORY_RESTS;
+        history->state = HISTORY_QUARANTINE;
         history->ended_ms = shared_now_ms(purchases->shared);
-        history->rests_ms = history->last ? history->rests_ms : history->ended_ms;
+        history->quarantined_ms = history->last ? history->quarantined_ms : history->ended_ms;
         history->is_short &= !history->last;
         history->silent = history->again = -1;
         history->is_late = history->asking;
@@ -276,9 +272,9 @@ void putback_end(struct purchases *purchases, struct history *history) {
 
 void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis) {
     purchases->putback->running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
-    history->last |= history->state == HISTORY_RESTS;
+    history->last |= history->state == HISTORY_QUARANTINE;
     history->is_short &= history->last;
-    history->state = HISTORY_RUNS;
+    history->state = HISTORY_SHOWING;
     history->failed = history->unshown = false;
     history->began = purchases->putback->receipts.seq;
     receipts_begin_pass(&purchases->putback->receipts, history->number);
@@ -318,7 +314,7 @@ static void putback_on_shown(void *ctx, const struct redis_value *value) {
     if (refused && history->failed)
         redis_note_error(showing.redis, redis_value_text(value));
     putback_show_more(showing.purchases, history, showing.redis);
-    if (history->in_flight == 0 && history->state == HISTORY_RUNS)
+    if (history->in_flight == 0 && history->state == HISTORY_SHOWING)
         putback_end_pass(showing.purchases, history);
 }
 

@@ -54,7 +54,7 @@ static struct batch *batch_new(struct strategies *strategies, struct item *item,
     batch->flight = flight;
     batch->item = item;
     batch->count = 0;
-    item->users++;
+    item->refs++;
     if (flight)
         flight->open++;
     return batch;

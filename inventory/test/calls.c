@@ -180,7 +180,7 @@ static bool is_swept(void *arg) {
 }
 
 void holds_sweep_on(struct seller *seller) {
-    if (seller->inventory->purchases->rest_until_ms != 0)
+    if (seller->inventory->purchases->expiry_paused_until_ms != 0)
         inventory_sweep(seller->inventory);
 }
 

@@ -229,17 +229,17 @@ void seller_wait_up(struct seller *seller) {
     SHOP_UNTIL(seller->shop, inventory_is_up(seller->inventory), "the connection is there");
 }
 
-static bool rests(const struct seller *seller) {
+static bool in_quarantine(const struct seller *seller) {
     const struct putback *putback = seller->inventory->purchases->putback;
     bool any = false;
     for (int i = 0; i < putback->history_count; i++)
-        any |= putback->histories[i]->state == HISTORY_RESTS;
+        any |= putback->histories[i]->state == HISTORY_QUARANTINE;
     return any;
 }
 
 static bool is_up_by_now(void *arg) {
     struct seller *seller = arg;
-    if (!inventory_is_up(seller->inventory) && rests(seller))
+    if (!inventory_is_up(seller->inventory) && in_quarantine(seller))
         seller->shop->hurried_ms += seller->call_timeout_ms / 10; /* a call in flight is not given up */
     return inventory_is_up(seller->inventory);
 }

@@ -17,7 +17,7 @@ static void open_pair(struct seller **late, struct seller **other) {
     *other = told_seller_open(shop_open(), pair_url(&pair), &others);
 }
 
-/* The late one stands still, so the other one rests for as long as it can take: its time passes quickly. */
+/* The late one stands still, so the quarantine lasts for as long as it can: its time passes quickly. */
 static void fail_over_to(struct seller *other) {
     pair_fail_over(&pair);
     seller_wait_down(other);

@@ -200,7 +200,7 @@ static void test_restarted_empty(void) {
     CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     check_books(seller, &redis, "phone", 4, 0, 1);
     check_books(seller, &redis, "gone", 0, 0, 1);
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->receipts.count == 0,
                "the receipts are forgotten");
     restart_empty(seller, &redis);

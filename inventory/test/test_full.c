@@ -67,8 +67,8 @@ static void test_full(void) {
     check_books(seller, &pair.replica, "seat", 1, 1, 1);
 }
 
-/* Where nothing was lost it answers reads. Who has shown what he has cannot be noted: so it rests for the
- * whole time. */
+/* Where nothing was lost it answers reads. Who has shown what he has cannot be noted: so the quarantine lasts
+ * for the whole time. */
 static void test_full_and_nothing_lost(void) {
     static const int64_t holds[] = {0, 600000};
     for (int i = 0; i < 2; i++) {

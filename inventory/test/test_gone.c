@@ -144,11 +144,11 @@ struct beaten {
 
 static bool has_beaten_since(void *arg) {
     const struct beaten *beaten = arg;
-    return beaten->seller->inventory->purchases->beaten_ms > beaten->since_ms;
+    return beaten->seller->inventory->purchases->heartbeat_ms > beaten->since_ms;
 }
 
 static void beat_again(struct seller *seller) {
-    struct beaten beaten = {seller, seller->inventory->purchases->beaten_ms};
+    struct beaten beaten = {seller, seller->inventory->purchases->heartbeat_ms};
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
     shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
 }

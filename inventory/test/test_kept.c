@@ -16,7 +16,7 @@ static bool is_empty(void *arg) {
     return ((struct seller *)arg)->inventory->purchases->putback->receipts.count == 0;
 }
 
-static bool is_covered(void *arg) {
+static bool is_replicated(void *arg) {
     return told_open(arg) == 0;
 }
 
@@ -33,11 +33,11 @@ static void test_coverage(void) {
     CHECK(told_open(seller) > 0);
     CHECK_INT(told_open(other), 0);
     pair_mend(&pair);
-    shop_wait(seller->shop, is_covered, seller, "the replica has it");
+    shop_wait(seller->shop, is_replicated, seller, "the replica has it");
     CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "sold", NULL), "1");
     SHOP_UNTIL(seller->shop, redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0,
                "both have left");
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
 
@@ -53,7 +53,7 @@ static void test_synced(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
-    seller->inventory->purchases->putback->hasty = true;
+    seller->inventory->purchases->putback->draining = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
@@ -106,19 +106,19 @@ static void test_copying(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    shop_wait(shop, is_covered, seller, "the replica has it");
+    shop_wait(shop, is_replicated, seller, "the replica has it");
     start_copying(&second, &redis);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     shop_wait(shop, has_told, &redis, "the first replica has it");
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    shop_wait(shop, is_covered, seller, "both have it");
+    shop_wait(shop, is_replicated, seller, "both have it");
 }
 
 static void sell_and_forget(struct seller *seller, const char *key) {
     CHECK_STATUS(buy(seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "the replicas that are connected have it");
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, is_replicated, seller, "the replicas that are connected have it");
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
 
@@ -167,12 +167,12 @@ static void test_one_redis(void) {
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
     struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
-    seller->inventory->purchases->putback->hasty = other->inventory->purchases->putback->hasty = true;
+    seller->inventory->purchases->putback->draining = other->inventory->purchases->putback->draining = true;
     shop_wait(shop, has_asked, seller, "it was asked");
     shop_wait(shop, has_asked, other, "it was asked");
     item_put_with(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(shop, is_empty, seller, "what is old is forgotten");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
@@ -198,7 +198,7 @@ static void test_away_for_long(int stopped) {
     struct seller *seller = told_seller_sold_at(&redis, &told);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_wait(seller->shop, is_replicated, seller, "there are no replicas");
     redis_kill(&redis);
     if (!stopped)
         seller_wait_down(seller);
@@ -211,7 +211,7 @@ static void test_away_for_long(int stopped) {
     seller_wait_up(seller);
     told_check(&told, 1, 0);
     check_books(seller, &redis, "phone", 7, 0, 3);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_wait(seller->shop, is_replicated, seller, "there are no replicas");
     shop_idle(seller->shop, 200);
     CHECK_INT(seller->inventory->purchases->putback->receipts.count, 3); /* the item, and two orders */
 }
@@ -231,7 +231,7 @@ static void test_master_is_away(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     item_put_with(seller, "lamp", 10, 0, 0);
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_wait(shop, is_covered, seller, "there are no replicas");
+    shop_wait(shop, is_replicated, seller, "there are no replicas");
     redis_kill(dies);
     seller_wait_not_whole(seller);
     shop->hurried_ms += LONG_MS;
@@ -295,7 +295,7 @@ static bool takes_over(void *replica) {
     return strcmp(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK") == 0;
 }
 
-/* It rests for as long as it can, since it has left. */
+/* The quarantine lasts for as long as it can, since it has left. */
 static bool is_whole_by_now(void *arg) {
     ((struct seller *)arg)->shop->hurried_ms += 20;
     return seller_is_whole(arg);
@@ -328,14 +328,15 @@ static void test_taken_over(void) {
 
 static unsigned met;
 
-/* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
+/* What a server leaves that crashes again and again in quarantine: as many histories as are kept. */
 static void leave_histories(struct inventory *inventory) {
     struct putback *putback = inventory->purchases->putback;
     while (putback->history_count < RECEIPTS_HISTORIES) {
         struct history *history = calloc(1, sizeof *history);
         CHECK(history);
-        *history = (struct history){
-            .number = ++putback->number, .state = HISTORY_RESTS, .reached_ms = clock_mono_ms(&clock_system)};
+        *history = (struct history){.number = ++putback->number,
+                                    .state = HISTORY_QUARANTINE,
+                                    .reached_ms = clock_mono_ms(&clock_system)};
         putback->running++;
         putback->histories[putback->history_count++] = history;
         receipts_begin_history(&putback->receipts, history->number);

@@ -172,7 +172,7 @@ static void test_there_and_back(void) {
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     lead_to(&pair.master, &pair.replica);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     seller_wait_up(other);

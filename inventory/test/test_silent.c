@@ -111,7 +111,7 @@ static void test_restarted_in_place(void) {
     redis_restart(&pair.master);
     const char *before = id_of(&pair.master);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_set(pair.link, PROXY_PASS, 0, NULL);
     CHECK(harness_wait(has_other_id, (void *)before, 10000));
     proxy_set(way, PROXY_PASS, 0, NULL);
@@ -193,13 +193,13 @@ static void test_starts_long_before(void) {
     redis_clock(); /* of servers that start after this */
     struct seller *new = told_seller_at(&redis, &told);
     wait_heartbeat(new, &redis);
-    rest_tell(new->inventory->purchases, NULL, "h", false, REST_DONE, NULL, NULL);
+    membership_tell(new->inventory->purchases, NULL, "h", false, MEMBER_DONE, NULL, NULL);
     shop_idle(new->shop, 50);
     redis_clock()->ahead_ms += 700000;
     wait_new_heartbeat(new, &redis);
     struct seller *seller = told_seller_on(new->shop, &redis, &others);
     wait_heartbeat(seller, &redis);
-    rest_tell(seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
+    membership_tell(seller->inventory->purchases, NULL, "h", true, MEMBER_DONE, on_silent, &silent);
     SHOP_UNTIL(new->shop, silent >= 0, "it is told who is silent");
     CHECK_INT((int)silent, 0);
 }
@@ -323,7 +323,7 @@ static void test_refuses_what_is_shown(void) {
  * all others have. */
 static bool is_asked_anew(void *arg) {
     const struct history *newest = newest_of(arg);
-    return newest->state == HISTORY_RESTS && newest->asking && newest->asked_ms >= newest->ended_ms;
+    return newest->state == HISTORY_QUARANTINE && newest->asking && newest->asked_ms >= newest->ended_ms;
 }
 
 static void test_late_answer(void) {
@@ -336,10 +336,10 @@ static void test_late_answer(void) {
     pair_fail_over(&pair);
     seller_wait_down(seller);
     proxy_set(pair.front, PROXY_DELAY, SOON_MS, NULL);
-    SHOP_UNTIL(seller->shop, newest_of(seller)->state == HISTORY_RUNS, "it shows what it has");
+    SHOP_UNTIL(seller->shop, newest_of(seller)->state == HISTORY_SHOWING, "it shows what it has");
     seller->shop->hurried_ms += 1000; /* it is to say so */
     shop_wait(seller->shop, is_asked_anew, seller, "it has, and asks for the others");
-    seller->shop->hurried_ms += NEVER_MS + 2000; /* it rests no longer */
+    seller->shop->hurried_ms += NEVER_MS + 2000; /* the quarantine is over */
     shop_idle(seller->shop, 50);
     CHECK_INT((int)told.metrics.unkept, 0);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);

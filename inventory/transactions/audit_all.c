@@ -131,8 +131,7 @@ static void audit_all_tell(const struct entry *entry) {
     in->sum.unknown += entry->quantity;
     if (config->on_loss && in->told++ < TOLD_MOST)
         config->on_loss(config->on_loss_ctx,
-                        &(struct inventory_loss){.kind = entry->kind == RECEIPT_ORDER ? INVENTORY_LOST_ORDER
-                                                                                      : INVENTORY_LOST_MOVE,
+                        &(struct inventory_loss){.kind = (enum inventory_loss_kind)entry->kind,
                                                  .item = in->items[in->at],
                                                  .name = audit_all_name(entry),
                                                  .outcome = INVENTORY_LOSS_UNKNOWN_TRANSACTION});

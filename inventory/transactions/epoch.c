@@ -26,29 +26,21 @@ struct call {
 
 /* ---- the journal is told ---- */
 
-struct telling {
-    struct transactions *transactions;
-    struct journal_part *part;
-    uint64_t epoch;
-};
-
 static void epoch_on_told(void *ctx, const struct redis_value *value) {
-    struct telling telling = *(struct telling *)ctx;
-    struct journal_part *part = telling.part;
-    free(ctx);
+    struct journal_part *part = ctx;
     part->asked = false;
-    part->lost = store_status(telling.transactions->shared, value) != INVENTORY_OK;
-    part->epoch = part->lost ? 0 : telling.epoch;
+    part->lost = store_status(part->shared, value) != INVENTORY_OK;
+    part->epoch = part->lost ? 0 : part->asked_epoch;
 }
 
 static void epoch_tell(struct transactions *transactions, unsigned number, uint64_t epoch) {
     struct journal_part *part = &transactions->journal_parts[number];
-    struct telling *telling = part->asked ? NULL : malloc(sizeof *telling);
-    if (!telling)
+    if (part->asked)
         return;
-    *telling = (struct telling){transactions, part, epoch};
+    part->shared = transactions->shared;
     part->asked = true;
-    journal_raise_epoch(transactions, number, epoch, epoch_on_told, telling);
+    part->asked_epoch = epoch;
+    journal_raise_epoch(transactions, number, epoch, epoch_on_told, part);
 }
 
 /* Whether the part's server was asked in vain, and is still gone. */

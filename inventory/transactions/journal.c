@@ -272,7 +272,7 @@ static void claim_on_due(void *ctx, const struct redis_value *value) {
     bool good = store_status(claim->shared, value) == INVENTORY_OK;
     expiry_note_call(claim->transactions->purchases, claim->sent_ms);
     claim->replied |= good;
-    if (good && redis_value_count(value) > 0 && !expiry_rests(claim->transactions->purchases))
+    if (good && redis_value_count(value) > 0 && !expiry_is_paused(claim->transactions->purchases))
         claim_part(claim);
     else
         claim_next(claim);
@@ -281,8 +281,8 @@ static void claim_on_due(void *ctx, const struct redis_value *value) {
 /* After a stall nothing more is claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
     struct transactions *transactions = claim->transactions;
-    if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||
-        !router_is_up(transactions->shared->store, NULL)) {
+    if (claim->asked == KEY_PARTS || claim->count == claim->most ||
+        expiry_is_paused(transactions->purchases) || !router_is_up(transactions->shared->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->claimed,
                   claim->count);
         free(claim);
@@ -299,7 +299,7 @@ static void claim_next(struct claim *claim) {
 void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
                                  inventory_claim_fn *fn, void *ctx) {
     struct transactions *transactions = inventory->transactions;
-    if (expiry_rests(transactions->purchases)) {
+    if (expiry_is_paused(transactions->purchases)) {
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;
     }

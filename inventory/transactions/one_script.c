@@ -12,13 +12,9 @@
 
 static const struct redis_script basket_script = {basket_lua, basket_lua_sha1};
 
-enum {
-    HEAD = 7, /* arguments before the lines */
-    LINE_ARGS = 3,
-    ITEM_KEYS = 2,
-    KEYS_MAX = 2 + ITEM_KEYS * INVENTORY_LINES_MAX,
-    ARGV_MAX = SCRIPT_ARGV + KEYS_MAX + HEAD + LINE_ARGS * INVENTORY_LINES_MAX
-};
+/* The keys of the journal and of an item; the arguments before the lines, and of a line. */
+enum { JOURNAL_KEYS = 2, ITEM_KEYS = 2, HEAD = 7, LINE_ARGS = 3 };
+enum { ARGV_MAX = SCRIPT_ARGV + JOURNAL_KEYS + HEAD + (ITEM_KEYS + LINE_ARGS) * INVENTORY_LINES_MAX };
 
 /* The store did not carry out this call. It may have carried out an earlier call of this run whose reply was
  * lost. */
@@ -87,7 +83,7 @@ static void one_script_send(struct transaction_run *run) {
     struct journal_keys journal;
     journal_keys_make(&journal, key_part(transaction->id));
     const char *argv[ARGV_MAX] = {NULL, NULL, NULL, journal.journal, journal.open};
-    int argc = SCRIPT_ARGV + 2;
+    int argc = SCRIPT_ARGV + JOURNAL_KEYS;
     for (int p = 0; p < run->part_count; p++) {
         argv[argc++] = run->parts[p].keys.item;
         argc = shared_add_events(run->shared, &run->parts[p].keys, argv, argc);

@@ -328,22 +328,18 @@ static void transaction_on_written(struct transaction_run *run) {
         transaction_move(run, next);
 }
 
-/* Whether the basket's hold was over when the request arrived. */
-static bool transaction_is_due(const struct transaction_run *run) {
-    const struct inventory_transaction *transaction = run->transaction;
-    return clock_wall_at_ms(run->shared->config.clock, transaction->arrived_ns) >= transaction->expires_ms;
-}
-
-/* The next phase of a held basket. */
+/* The next phase of a held basket, whose hold may have been over when the request arrived. */
 static void transaction_go_on_held(struct transaction_run *run) {
-    if (!run->make && transaction_is_due(run))
-        transaction_move(run, PHASE_EXPIRING);
-    else if (!run->make && run->step == INVENTORY_CONFIRM)
-        transaction_move(run, PHASE_CONFIRMING);
-    else if (!run->make && run->step == INVENTORY_CANCEL)
-        transaction_move(run, PHASE_CANCELLING);
-    else
+    static const enum phase by_step[] = {[INVENTORY_READ] = PHASE_HELD,
+                                         [INVENTORY_CONFIRM] = PHASE_CONFIRMING,
+                                         [INVENTORY_CANCEL] = PHASE_CANCELLING};
+    bool over = clock_wall_at_ms(run->shared->config.clock, run->transaction->arrived_ns) >=
+                run->transaction->expires_ms;
+    enum phase to = over ? PHASE_EXPIRING : by_step[run->step];
+    if (run->make || to == PHASE_HELD)
         transaction_conclude(run);
+    else
+        transaction_move(run, to);
 }
 
 static void transaction_on_journal_too(void *ctx, const struct redis_value *value) {
@@ -397,32 +393,30 @@ static void transaction_by_checking(struct transaction_run *run) {
     lines_check(run, transaction_on_checked);
 }
 
-static void transaction_take(struct transaction_run *run) {
-    if (run->debit_ns == 0)
-        run->debit_ns = clock_mono_ns(run->shared->config.clock);
-    lines_write(run, WRITE_DEBIT, transaction_on_debited);
-}
-
 static void transaction_go_on(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
     const struct phase_row *row = &phases[phase];
-    if (phase == PHASE_NONE && run->make && run->failure == INVENTORY_OK)
+    bool undecided = row->is == INVENTORY_STATE_ABORTED;
+    if (phase == PHASE_NONE && run->make && run->failure == INVENTORY_OK) {
         run->make(run);
-    else if (phase == PHASE_INTENT && run->mine)
-        transaction_take(run);
-    else if (phase == PHASE_HELD)
+    } else if (phase == PHASE_INTENT && run->mine) {
+        if (run->debit_ns == 0)
+            run->debit_ns = clock_mono_ns(run->shared->config.clock);
+        lines_write(run, WRITE_DEBIT, transaction_on_debited);
+    } else if (phase == PHASE_HELD) {
         transaction_go_on_held(run);
-    else if (row->at_rest)
+    } else if (row->at_rest) {
         transaction_conclude(run);
-    else if (run->make && run->make != transaction_by_steps && row->is == INVENTORY_STATE_ABORTED)
+    } else if (run->make && run->make != transaction_by_steps && undecided) {
         transaction_finish(run, INVENTORY_PENDING);
-    else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
-        transaction_finish(
-            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight, so its buyer does not know it yet */
-    else if (row->write == WRITE_NOTHING)
+    } else if (!run->make && run->step != INVENTORY_READ && undecided) {
+        transaction_finish(run,
+                           INVENTORY_UNKNOWN_BASKET); /* in flight, perhaps: its buyer does not know it */
+    } else if (row->write == WRITE_NOTHING) {
         transaction_move(run, row->next);
-    else
+    } else {
         lines_write(run, row->write, transaction_on_written);
+    }
 }
 
 /* ---- the calls ---- */

@@ -28,8 +28,10 @@ struct transactions {
 
     /* epoch.c */
     struct journal_part {
-        uint64_t epoch;   /* the part refuses older epochs, as far as it has answered; 0: it has not */
-        bool asked, lost; /* a call is in flight; the last call failed, or had no reply */
+        struct shared *shared;
+        uint64_t epoch;       /* the part refuses older epochs, as far as it has answered; 0: it has not */
+        bool asked, lost;     /* a call is in flight; the last call failed, or had no reply */
+        uint64_t asked_epoch; /* of the call in flight */
     } journal_parts[KEY_PARTS];
     unsigned journal_turn; /* the part that is told again next */
 };

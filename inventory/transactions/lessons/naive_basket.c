@@ -138,15 +138,15 @@ static void naive_basket_on_asked(struct transaction_run *run) {
     bool all = true;
     for (int p = 0; p < run->part_count; p++)
         all = all && run->parts[p].done;
-    if (run->status == INVENTORY_UNKNOWN)
+    if (run->status == INVENTORY_UNKNOWN) {
         transaction_lost(run);
-    else if (run->found != INVENTORY_OK)
+    } else if (run->found != INVENTORY_OK) {
         transaction_finish(run, run->found);
-    else if (all)
+    } else if (all) {
         naive_basket_on_written(run);
-    else if (run->begun)
+    } else if (run->begun) {
         transaction_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
-    else {
+    } else {
         lines_read(run, true, naive_basket_on_read);
         lines_count_down(run, true);
     }
