@@ -12,8 +12,20 @@
 
 #include "due.lua.h"
 #include "inventory/purchases/purchases.h"
+#include "settle.lua.h"
 
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
+
+const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
+
+int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *what, const char *first, const char *second) {
+    const char **key = argv + SCRIPT_ARGV;
+    memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
+    int count = shared_add_events(shared, keys, key, 3);
+    memcpy(key + count, (const char *[]){what, first, second}, SETTLE_ARGS * sizeof *key);
+    return count;
+}
 
 /* ---- a store that stood still ---- */
 

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "create.lua.h"
-#include "settle.lua.h"
 
-/* ---- scripts ---- */
+/* ---- creating an item ---- */
 
 const struct redis_script create_script = {create_lua, create_lua_sha1};
 
@@ -17,17 +16,6 @@ int create_command(const char *argv[CREATE_ARGV], const struct shared *shared, c
     int count = router_is_one(shared->store) ? 1 : (int)(sizeof all / sizeof *all);
     memcpy(argv + SCRIPT_ARGV, all, sizeof *all * (size_t)count);
     argv[SCRIPT_ARGV + count] = terms;
-    return count;
-}
-
-const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
-
-int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
-                   const char *what, const char *first, const char *second) {
-    const char **key = argv + SCRIPT_ARGV;
-    memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
-    int count = shared_add_events(shared, keys, key, 3);
-    memcpy(key + count, (const char *[]){what, first, second}, SETTLE_ARGS * sizeof *key);
     return count;
 }
 

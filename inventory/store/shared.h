@@ -36,8 +36,6 @@ static inline int64_t shared_now_ms(const struct shared *shared) {
     return clock_mono_ms(shared->config.clock);
 }
 
-/* ---- scripts that more than one file runs, and the keys of their calls ---- */
-
 /* Adds the event stream, if it is written, as the last of a script's keys. Returns the number of keys. */
 static inline int shared_add_events(const struct shared *shared, const struct sale_keys *keys,
                                     const char **argv, int count) {
@@ -52,13 +50,6 @@ enum { CREATE_ARGS = 1, CREATE_ARGV = SCRIPT_ARGV + 6 + CREATE_ARGS };
 extern const struct redis_script create_script;
 int create_command(const char *argv[CREATE_ARGV], const struct shared *shared, const struct sale_keys *keys,
                    const char *terms);
-
-/* Prints a call that confirms, cancels or expires (settle.lua), with three arguments. Returns the number of
- * keys. */
-enum { SETTLE_ARGS = 3, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
-extern const struct redis_script settle_script;
-int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
-                   const char *what, const char *first, const char *second);
 
 /* ---- replies ---- */
 
