@@ -64,6 +64,11 @@ static bool inventory_open_layers(struct layers *layers) {
     struct inventory *inventory = &layers->inventory;
     struct shared *shared = &inventory->shared;
     struct purchases *purchases = inventory->purchases = &layers->purchases;
+    inventory->strategies = &layers->strategies;
+    inventory->transactions = &layers->transactions;
+    inventory->transactions->inventory = inventory;
+    inventory->strategies->shared = inventory->transactions->shared = shared;
+    inventory->strategies->purchases = inventory->transactions->purchases = purchases;
     if (!purchases_open(purchases, shared))
         return false;
     shared->store = inventory_open_store(inventory);
@@ -72,12 +77,7 @@ static bool inventory_open_layers(struct layers *layers) {
         return false;
     }
     audit_init(purchases);
-    layers->strategies = (struct strategies){.shared = shared, .purchases = purchases};
-    layers->transactions =
-        (struct transactions){.inventory = inventory, .shared = shared, .purchases = purchases};
-    inventory->strategies = &layers->strategies;
-    inventory->transactions = &layers->transactions;
-    work_delay_init(&layers->strategies.work_delay, shared->loop, shared->config.clock,
+    work_delay_init(&inventory->strategies->work_delay, shared->loop, shared->config.clock,
                     shared->config.work_delay_ms);
     shared->torn = shared->url.kind == REDIS_URL_CLUSTER;
     return true;

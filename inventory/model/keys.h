@@ -1,5 +1,6 @@
 /* The keys in the store. An item belongs to one of ITEM_PARTS parts, by its name; all keys of a part share a
- * hash tag, so that on Redis Cluster one script reaches several items. stock.lua tells what is under them. */
+ * hash tag, so that on Redis Cluster one script reaches several items. stock.lua tells what is under them.
+ * And other texts of calls: fields, tokens, numbers. */
 #ifndef INVENTORY_MODEL_KEYS_H
 #define INVENTORY_MODEL_KEYS_H
 

@@ -80,10 +80,9 @@ static void histories_end(struct putback *putback, int i) {
     free(history);
 }
 
-/* Makes room for one more history: ends the oldest one that nobody waits for. Orders of an ended history are
- * never replicated, so a history that a server has is ended only if no other is left. False: there is no
- * room.
- */
+/* Makes room for one more history: ends the oldest one that nobody waits for. Receipts of an ended history
+ * never count as replicated, so a history that a server has is ended only if no other is left. False: there
+ * is no room. */
 static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool room = putback->history_count < RECEIPTS_HISTORIES;

@@ -49,7 +49,6 @@ enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
 struct sweep {
     struct inventory *inventory;
-    struct purchases *purchases;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when the sweep began: later holds wait for the next sweep */
     int part;        /* the next part to read */
@@ -64,18 +63,18 @@ static void sweep_read(struct sweep *sweep);
 static void sweep_expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
-    sweep->purchases->sweeping = false;
+    sweep->inventory->purchases->sweeping = false;
     free(sweep);
 }
 
 /* Called before each call, since any of them may meet a stall. */
 static void sweep_note_sent(struct sweep *sweep) {
-    sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
+    sweep->sent_ms = shared_now_ms(&sweep->inventory->shared);
 }
 
 static enum inventory_status sweep_note_reply(struct sweep *sweep, const struct redis_value *value) {
-    expiry_note_call(sweep->purchases, sweep->sent_ms);
-    return store_status(sweep->purchases->shared, value);
+    expiry_note_call(sweep->inventory->purchases, sweep->sent_ms);
+    return store_status(&sweep->inventory->shared, value);
 }
 
 /* A failed call is no reason to stop: its item is due in the next sweep, too, and the others need not wait.
@@ -84,19 +83,19 @@ static void sweep_on_expired(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     if (sweep_note_reply(sweep, value) == INVENTORY_OK && redis_value_count(value) == 2) {
         int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-        metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
+        metric_add(&sweep->inventory->shared.metrics->expired, (uint64_t)expired);
         sweep->more |= expired == EXPIRE_MOST; /* the rest comes after the holds of other items */
         sweep->moved |= redis_value_integer(redis_value_at(value, 1), 0) == 1;
     }
     sweep->at++;
-    if (router_is_up(sweep->purchases->shared->store, NULL))
+    if (router_is_up(sweep->inventory->shared.store, NULL))
         sweep_expire_next(sweep);
     else
         sweep_end(sweep);
 }
 
 static void sweep_expire_next(struct sweep *sweep) {
-    struct shared *shared = sweep->purchases->shared;
+    struct shared *shared = &sweep->inventory->shared;
     if (sweep->at == sweep->count) {
         sweep->more |= sweep->count == READ_MOST && sweep->moved;
         sweep_read(sweep);
@@ -129,7 +128,7 @@ static void sweep_on_due(void *ctx, const struct redis_value *value) {
 
 /* Reads the next parts: all at once; in a cluster one, so that no part waits for a server that is gone. */
 static void sweep_read(struct sweep *sweep) {
-    struct router *store = sweep->purchases->shared->store;
+    struct router *store = sweep->inventory->shared.store;
     char keys[ITEM_PARTS][DUE_KEY_SIZE];
     const char *argv[SCRIPT_ARGV + ITEM_PARTS + 2];
     int count = 0, parts = router_is_one(store) ? ITEM_PARTS : 1;
@@ -155,8 +154,8 @@ static void sweep_read(struct sweep *sweep) {
 
 static void sweep_on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
-    expiry_note_call(sweep->purchases, sweep->sent_ms);
-    if (status != INVENTORY_OK || expiry_is_paused(sweep->purchases)) {
+    expiry_note_call(sweep->inventory->purchases, sweep->sent_ms);
+    if (status != INVENTORY_OK || expiry_is_paused(sweep->inventory->purchases)) {
         sweep_end(sweep);
         return;
     }
@@ -180,7 +179,6 @@ void inventory_sweep(struct inventory *inventory) {
         return;
     purchases->sweeping = true;
     sweep->inventory = inventory;
-    sweep->purchases = purchases;
     sweep_begin(sweep);
 }
 

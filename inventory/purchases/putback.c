@@ -34,18 +34,6 @@ struct history *putback_history(struct putback *putback, const char *id) {
     return NULL;
 }
 
-static void putback_key(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
-    struct journal_keys journal;
-    if (kind == RECEIPT_JOURNAL) {
-        journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
-        stpcpy(key, journal.journal);
-    } else {
-        struct sale_keys sale;
-        sale_keys_make(&sale, place);
-        stpcpy(key, sale.item);
-    }
-}
-
 void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
                      const char *field, const char *record) {
     struct receipts *receipts = &purchases->putback->receipts;
@@ -55,8 +43,13 @@ void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt
 
 void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record) {
-    char key[SALE_KEY_SIZE];
-    putback_key(kind, place, key);
+    struct journal_keys journal;
+    struct sale_keys sale;
+    if (kind == RECEIPT_JOURNAL)
+        journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
+    else
+        sale_keys_make(&sale, place);
+    const char *key = kind == RECEIPT_JOURNAL ? journal.journal : sale.item;
     putback_keep_in(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 

@@ -119,11 +119,13 @@ static void lines_fail(struct transaction_run *run, enum inventory_status status
 
 /* The line with which the part exceeds `most` units. */
 static int lines_line_beyond(const struct transaction_part *part, int64_t most) {
-    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), i = 0;
-    int64_t sum = part->run->transaction->lines[lines[0]].quantity;
-    while (sum <= most && i + 1 < n)
-        sum += part->run->transaction->lines[lines[++i]].quantity;
-    return lines[i];
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), line = part->line;
+    int64_t sum = 0;
+    for (int i = 0; i < n && sum <= most; i++) {
+        line = lines[i];
+        sum += part->run->transaction->lines[line].quantity;
+    }
+    return line;
 }
 
 /* Notes the decision by which an order has ended otherwise. Of several the strongest counts. */

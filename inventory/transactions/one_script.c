@@ -73,7 +73,7 @@ static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     }
 }
 
-static void one_script_send(struct transaction_run *run) {
+static void one_script_begin(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], lines[JOURNAL_RECORD_SIZE];
     struct number items[INVENTORY_LINES_MAX], quantities[INVENTORY_LINES_MAX];
@@ -81,6 +81,8 @@ static void one_script_send(struct transaction_run *run) {
                   grace = number_of(INVENTORY_HOLD_GRACE_MS);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     struct journal_keys journal;
+    if (!run->mine)
+        transaction_begin_attempt(run);
     journal_keys_make(&journal, key_part(transaction->id));
     const char *argv[ARGV_MAX] = {NULL, NULL, NULL, journal.journal, journal.open};
     int argc = SCRIPT_ARGV + JOURNAL_KEYS;
@@ -108,15 +110,9 @@ static void one_script_send(struct transaction_run *run) {
         argv[argc++] = quantities[i].text;
         argv[argc++] = digests[i];
     }
-    router_run(run->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
-}
-
-static void one_script_begin(struct transaction_run *run) {
-    if (!run->mine)
-        transaction_begin_attempt(run);
     failpoint(run->shared, "before", "basket", -1);
     run->begun = true;
-    one_script_send(run);
+    router_run(run->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
 }
 
 void inventory_transaction_make_at_once(struct inventory *inventory,

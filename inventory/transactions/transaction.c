@@ -40,11 +40,6 @@ void transaction_finish(struct transaction_run *run, enum inventory_status statu
     transaction->done(transaction, status);
 }
 
-/* The state in which the basket was made. */
-static enum inventory_state transaction_born(const struct inventory_transaction *transaction) {
-    return transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
-}
-
 /* The transaction is at rest: the answer to the caller. */
 void transaction_conclude(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
@@ -57,7 +52,7 @@ void transaction_conclude(struct transaction_run *run) {
     } else if (run->make) {
         /* The first answer, whatever has become of the basket since. */
         transaction->now = transaction->state;
-        transaction->state = transaction_born(transaction);
+        transaction->state = transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else {
         status = step_answers[run->step][transaction->state];
