@@ -60,12 +60,13 @@ struct history {
     uint64_t mark;
     int64_t mark_offset;
     int64_t copied_offset; /* all replicas had this offset */
-    /* A ring of the newest replicated places: the receipts up to `seq` were written below `offset`. */
+    /* A ring of the newest pairs: the receipts up to `seq` are replicated, and were written below `offset`.
+     */
     struct {
         uint64_t seq;
         int64_t offset;
     } offsets[HISTORY_OFFSETS];
-    unsigned offset_count; /* of all places, also those that have left the ring */
+    unsigned offset_count; /* of all pairs, also those that have left the ring */
 };
 
 struct putback {
@@ -87,6 +88,7 @@ void putback_free(struct putback *putback);
 
 /* The history with this id; NULL: it is not known, or was forgotten. */
 struct history *putback_history(struct putback *putback, const char *id);
+
 /* Keeps a receipt for something acknowledged, unless the store has synced it to its disk and has no replicas.
  * Call it in the callback of the call that did it. receipts.h explains the texts; the record of a JOURNAL
  * begins with the time from which others may finish the transaction. */

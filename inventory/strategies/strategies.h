@@ -71,8 +71,7 @@ void optimistic_tick(struct strategies *strategies);
 /* Ends all its purchases, and closes the connections. */
 void optimistic_close(struct strategies *strategies);
 
-/* ---- client_side.c: the calls of the strategies that read and write step by step, which is their flaw ----
- */
+/* ---- client_side.c: the calls of strategies that read and write step by step, which is their flaw ---- */
 
 typedef void client_next_fn(struct inventory_purchase *purchase, enum inventory_status status);
 
@@ -98,7 +97,8 @@ struct client_read {
 
 /* Reads the item, the key's order and the user's units, then calls `next`: OK, REPLAYED (there is an order),
  * or the reason for a refusal. With `decr`, OK does not mean that enough units are left: the debit tells.
- * Reads over one connection of another router; both NULL: any connection of the inventory's own will do. */
+ * `redis` is the connection to read over, of the router `store`. Both NULL: any connection of the inventory's
+ * own will do. */
 void client_read_begin(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
                        enum inventory_strategy strategy, client_next_fn *next);
 /* A call like redis_callf(), over read->redis or read->store. */
@@ -116,8 +116,8 @@ void client_print_record(struct inventory_purchase *purchase);
 /* When the hold of the order would end; 0: there is none. */
 int64_t client_expires_ms(const struct client_read *read);
 
-/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen. If the
- * fencing token is checked, client_read_begin() reads by it. ---- */
+/* ---- fenced.lua: read and write under a lock; each is refused if a newer fencing token was seen. Where
+ * tokens are checked, client_read_begin() reads by it. ---- */
 
 /* Sends the write of read->record. */
 void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn);
