@@ -18,7 +18,7 @@ enum { ARGV_MAX = SCRIPT_ARGV + JOURNAL_KEYS + HEAD + (ITEM_KEYS + LINE_ARGS) * 
 
 /* The store did not carry out this call. It may have carried out an earlier call of this run whose reply was
  * lost. */
-static void one_script_on_error(struct transaction_run *run, const char *text) {
+static void basket_script_on_error(struct transaction_run *run, const char *text) {
     if (strncmp(text, "CROSSSLOT", 9) == 0)
         transaction_finish(run, INVENTORY_CROSS_SLOT);
     else if (run->deadline_ms == 0)
@@ -29,7 +29,7 @@ static void one_script_on_error(struct transaction_run *run, const char *text) {
 
 /* The reply is {word, line, available}. If the reply to an earlier call was lost, that call may still be
  * carried out. */
-static void one_script_on_refusal(struct transaction_run *run, const struct redis_value *value) {
+static void basket_script_on_refusal(struct transaction_run *run, const struct redis_value *value) {
     const char *word = redis_value_count(value) == 3 ? redis_value_text(redis_value_at(value, 0)) : NULL;
     enum inventory_status status;
     if (!word || !terms_refusal(word, &status)) {
@@ -45,7 +45,7 @@ static void one_script_on_refusal(struct transaction_run *run, const struct redi
 
 /* Keeps receipts for the orders of a basket that was just made. A basket that is not at rest is another
  * run's. */
-static void one_script_keep(struct transaction_run *run, const char *record) {
+static void basket_script_keep(struct transaction_run *run, const char *record) {
     struct transactions *transactions = run->transactions;
     struct inventory_transaction made = *run->transaction;
     if (!journal_read(&made, record) || !phases[made.phase].at_rest)
@@ -55,7 +55,7 @@ static void one_script_keep(struct transaction_run *run, const char *record) {
         lines_keep(transactions, &made, i, held ? WRITE_DEBIT : WRITE_SELL);
 }
 
-static void one_script_on_reply(void *ctx, const struct redis_value *value) {
+static void basket_script_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     enum inventory_status status = store_status(run->shared, value);
     if (status == INVENTORY_UNKNOWN) {
@@ -64,16 +64,16 @@ static void one_script_on_reply(void *ctx, const struct redis_value *value) {
     }
     failpoint(run->shared, "after", "basket", -1);
     if (status != INVENTORY_OK) {
-        one_script_on_error(run, redis_value_text(value));
+        basket_script_on_error(run, redis_value_text(value));
     } else if (redis_value_type(value) == REDIS_STRING) {
-        one_script_keep(run, redis_value_text(value));
+        basket_script_keep(run, redis_value_text(value));
         transaction_resume(run, value);
     } else {
-        one_script_on_refusal(run, value);
+        basket_script_on_refusal(run, value);
     }
 }
 
-static void one_script_begin(struct transaction_run *run) {
+static void basket_script_begin(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], lines[JOURNAL_RECORD_SIZE];
     struct number items[INVENTORY_LINES_MAX], quantities[INVENTORY_LINES_MAX];
@@ -112,10 +112,10 @@ static void one_script_begin(struct transaction_run *run) {
     }
     failpoint(run->shared, "before", "basket", -1);
     run->begun = true;
-    router_run(run->shared->store, &basket_script, keys, argc, argv, one_script_on_reply, run);
+    router_run(run->shared->store, &basket_script, keys, argc, argv, basket_script_on_reply, run);
 }
 
 void inventory_transaction_make_at_once(struct inventory *inventory,
                                         struct inventory_transaction *transaction) {
-    transaction_begin(inventory->transactions, transaction, one_script_begin, INVENTORY_READ);
+    transaction_begin(inventory->transactions, transaction, basket_script_begin, INVENTORY_READ);
 }
