@@ -9,7 +9,7 @@
  *   every held or sold unit has exactly one order, written in the same step;
  *   one key has at most one order of an item, and each answer to that key tells of this order.
  *
- * Baskets and transfers are in transactions.h, the lock epoch is in lock_epoch.h. */
+ * Baskets, transfers and the lock epoch are in transactions.h. */
 #ifndef INVENTORY_INVENTORY_H
 #define INVENTORY_INVENTORY_H
 
@@ -62,9 +62,6 @@ enum inventory_status {
     INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
     INVENTORY_UNKNOWN,     /* sent, no reply: it may have been done. Repeat it with the same key */
 };
-
-/* A short text for logs. */
-const char *inventory_status_text(enum inventory_status status);
 
 /* How an item is sold. docs/sell.md says what is wrong with each. */
 enum inventory_strategy {
@@ -138,7 +135,7 @@ struct inventory_config {
      * NULL. */
     void (*on_loss)(void *ctx, const struct inventory_loss *loss);
     void *on_loss_ctx;
-    struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: its own */
+    struct inventory_metrics *metrics; /* to count in, must outlive the inventory; NULL: nobody reads them */
 };
 
 /* NULL on failure, with the reason in `error`. Does not wait for the connection. */
@@ -200,7 +197,7 @@ struct inventory_order {
 /* A fencing token goes with each write under a lock. The store refuses the write (STALE) once it has seen a
  * newer token for the item. Tokens are compared by epoch, then by fence. */
 struct inventory_fencing_token {
-    uint64_t epoch; /* the lock epoch, see lock_epoch.h */
+    uint64_t epoch; /* the lock epoch, see transactions.h */
     uint64_t fence; /* of the grant: grows from one grant to the next; 0: this lock has no fence */
 };
 
@@ -382,7 +379,5 @@ struct inventory_metrics {
         shortage;            /* records that it lost, and that do not fit any more (struct inventory_loss) */
     _Atomic uint64_t unkept; /* failovers and lost masters that may have lost more than could be put back */
 };
-
-const struct inventory_metrics *inventory_metrics_read(const struct inventory *inventory);
 
 #endif

@@ -24,7 +24,7 @@ MODULES = {
 # no order.
 ORDER = {
     'base': '* redis servers',
-    'inventory': 'inventory.h transactions.h lock_epoch.h model store purchases strategies transactions layers inventory',
+    'inventory': 'inventory.h transactions.h model store purchases strategies transactions inventory',
     'lock': 'lock.h core redis redlock etcd zookeeper lessons open',
     'lock/libetcd': 'etcd.h *',
     'lock/bench': '*',

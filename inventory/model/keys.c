@@ -1,7 +1,61 @@
 #include "inventory/model/keys.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- names and digests ---- */
+
+bool inventory_name_valid(const char *name, size_t length) {
+    if (length < 1 || length > INVENTORY_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+              c == '_' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+enum { DIGEST_BYTES = 16 };
+
+static void digest_print(char digest[INVENTORY_DIGEST_SIZE], const unsigned char bytes[DIGEST_BYTES]) {
+    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, bytes, DIGEST_BYTES,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+}
+
+void inventory_key_digest(const char *user, const char *key, size_t length,
+                          char digest[INVENTORY_DIGEST_SIZE]) {
+    unsigned char hash[DIGEST_BYTES];
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof hash);
+    if (*user) /* and its NUL, which neither a user nor a key can have */
+        crypto_generichash_update(&state, (const unsigned char *)user, strlen(user) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)key, length);
+    crypto_generichash_final(&state, hash, sizeof hash);
+    digest_print(digest, hash);
+}
+
+void digest_draw(char digest[INVENTORY_DIGEST_SIZE]) {
+    unsigned char random[DIGEST_BYTES];
+    randombytes_buf(random, sizeof random);
+    digest_print(digest, random);
+}
+
+bool inventory_digest_valid(const char *text) {
+    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
+}
+
+int text_index(const char *const texts[], int count, const char *text) {
+    int i = count - 1;
+    while (i >= 0 && !(texts[i] && strcmp(texts[i], text) == 0))
+        i--;
+    return i;
+}
+
+/* ---- keys ---- */
 
 /* FNV-1a: the same in all processes. */
 static uint32_t keys_hash(const char *name) {
@@ -44,6 +98,12 @@ const char *item_of_key(const char *key) {
 
 void move_field_make(char field[FIELD_SIZE], const char *digest) {
     snprintf(field, FIELD_SIZE, MOVE_FIELD "%s", digest);
+}
+
+struct number number_of(int64_t number) {
+    struct number out;
+    snprintf(out.text, sizeof out.text, "%lld", (long long)number);
+    return out;
 }
 
 void fencing_token_print(char out[FENCING_TOKEN_SIZE], const struct inventory_fencing_token *token) {

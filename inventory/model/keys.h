@@ -1,5 +1,6 @@
 /* The keys in the store. An item belongs to one of ITEM_PARTS parts, by its name; all keys of a part share a
- * hash tag, so that on Redis Cluster one script reaches several items. stock.lua tells what is under them. */
+ * hash tag, so that on Redis Cluster one script reaches several items. stock.lua tells what is under them.
+ * And other texts of calls: fields, tokens, numbers. */
 #ifndef INVENTORY_MODEL_KEYS_H
 #define INVENTORY_MODEL_KEYS_H
 
@@ -34,6 +35,17 @@ const char *item_of_key(const char *key);
 #define USER_FIELD "@"
 #define MOVE_FIELD "+"
 void move_field_make(char field[FIELD_SIZE], const char *digest);
+
+/* A random name, in the form of a digest. */
+void digest_draw(char digest[INVENTORY_DIGEST_SIZE]);
+/* The index of the text among these, some of which may be NULL; -1: it is not there. */
+int text_index(const char *const texts[], int count, const char *text);
+
+/* A number as an argument of a call. */
+struct number {
+    char text[24];
+};
+struct number number_of(int64_t number);
 
 enum { FENCING_TOKEN_SIZE = 42 };
 /* Prints EPOCH:FENCE, each with leading zeros, so that the texts sort as the tokens do. */

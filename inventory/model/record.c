@@ -1,32 +1,44 @@
 #include "inventory/model/record.h"
 
-#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
+#include "inventory/model/keys.h"
+
+/* ---- names ---- */
+
+static const char *const strategies[INVENTORY_STRATEGIES] = {
+    [INVENTORY_BATCH] = "batch",           [INVENTORY_LUA] = "lua",     [INVENTORY_DECR] = "decr",
+    [INVENTORY_OPTIMISTIC] = "optimistic", [INVENTORY_NAIVE] = "naive", [INVENTORY_LOCKED] = "locked",
+};
+
+const char *inventory_strategy_name(enum inventory_strategy strategy) {
+    return strategies[strategy];
+}
+
+bool inventory_strategy_teaches(enum inventory_strategy strategy) {
+    return strategy == INVENTORY_NAIVE || strategy == INVENTORY_LOCKED;
+}
+
+bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy) {
+    int i = text_index(strategies, INVENTORY_STRATEGIES, name);
+    if (i >= 0)
+        *strategy = (enum inventory_strategy)i;
+    return i >= 0;
+}
+
+const char *inventory_state_name(enum inventory_state state) {
+    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "aborted"};
+    return names[state];
+}
+
+/* ---- the record of an order ---- */
 
 /* The letter of each enum inventory_state; the last letter is of a held order of a basket. */
 static const char state_letters[] = "hcxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
-
-void inventory_key_digest(const char *user, const char *key, size_t length,
-                          char digest[INVENTORY_DIGEST_SIZE]) {
-    unsigned char hash[16];
-    crypto_generichash_state state;
-    crypto_generichash_init(&state, NULL, 0, sizeof hash);
-    if (*user) /* and its NUL, which neither a user nor a key can have */
-        crypto_generichash_update(&state, (const unsigned char *)user, strlen(user) + 1);
-    crypto_generichash_update(&state, (const unsigned char *)key, length);
-    crypto_generichash_final(&state, hash, sizeof hash);
-    sodium_bin2base64(digest, INVENTORY_DIGEST_SIZE, hash, sizeof hash,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-}
-
-bool inventory_digest_valid(const char *text) {
-    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    return strspn(text, base64url) == INVENTORY_DIGEST_SIZE - 1 && text[INVENTORY_DIGEST_SIZE - 1] == '\0';
-}
 
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
     char *at = out;
@@ -103,4 +115,65 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     snprintf(read.id, sizeof read.id, "%s:%s", item, digest);
     *order = read;
     return true;
+}
+
+/* ---- an item ---- */
+
+const char *const item_fields[ITEM_FIELDS] = {"terms", "restocked", "available", "held", "sold", "shortage"};
+
+void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item) {
+    snprintf(out, ITEM_TERMS_SIZE, "%lld %lld %lld %lld %lld %s", (long long)item->initial,
+             (long long)item->limit, (long long)item->starts_ms, (long long)item->ends_ms,
+             (long long)item->hold_ms, inventory_strategy_name(item->strategy));
+}
+
+bool item_terms_read(struct inventory_item *item, const char *terms) {
+    int64_t *const numbers[] = {&item->initial, &item->limit, &item->starts_ms, &item->ends_ms,
+                                &item->hold_ms};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char *end;
+        *numbers[i] = strtoll(terms, &end, 10);
+        if (end == terms || *end != ' ')
+            return false;
+        terms = end + 1;
+    }
+    return inventory_strategy_find(terms, &item->strategy);
+}
+
+void item_command(const char *argv[ITEM_ARGC], const char *key) {
+    argv[0] = "HMGET";
+    argv[1] = key;
+    memcpy(argv + 2, item_fields, sizeof item_fields);
+}
+
+bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value) {
+    const char *terms =
+        redis_value_count(value) == ITEM_FIELDS ? redis_value_text(redis_value_at(value, 0)) : NULL;
+    struct inventory_item read = {.initial = 0};
+    int64_t *const numbers[] = {&read.restocked, &read.available, &read.held, &read.sold, &read.shortage};
+    if (!terms || !item_terms_read(&read, terms))
+        return false;
+    for (size_t i = 1; i < ITEM_FIELDS; i++)
+        *numbers[i - 1] = redis_value_integer(redis_value_at(value, i), 0);
+    snprintf(read.item, sizeof read.item, "%s", name);
+    *item = read;
+    return true;
+}
+
+enum inventory_status terms_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms) {
+    if (starts_ms && now_ms < starts_ms)
+        return INVENTORY_NOT_STARTED;
+    return ends_ms && now_ms >= ends_ms ? INVENTORY_ENDED : INVENTORY_OK;
+}
+
+bool terms_refusal(const char *word, enum inventory_status *status) {
+    static const char *const words[] = {[INVENTORY_SOLD_OUT] = "sold-out",
+                                        [INVENTORY_LIMIT] = "limit",
+                                        [INVENTORY_NOT_STARTED] = "not-started",
+                                        [INVENTORY_ENDED] = "ended",
+                                        [INVENTORY_UNKNOWN_ITEM] = "unknown-item"};
+    int i = text_index(words, sizeof words / sizeof *words, word);
+    if (i >= 0)
+        *status = (enum inventory_status)i;
+    return i >= 0;
 }

@@ -1,4 +1,6 @@
-/* The record of an order, which the store keeps under the digest of its key:
+/* The texts that the store keeps of an item and its orders. stock.lua tells where.
+ *
+ * The record of an order stands under the digest of its key:
  *
  *     STATE[VERSION] QUANTITY USER CREATED_MS [EXPIRES_MS]        an order by itself; STATE is h c x or e
  *     STATE[VERSION] QUANTITY USER CREATED_MS EXPIRES_MS BASKET   a line of a basket; STATE is b c x e or u
@@ -9,6 +11,7 @@
 #ifndef INVENTORY_MODEL_RECORD_H
 #define INVENTORY_MODEL_RECORD_H
 
+#include "base/redis/async/connection.h"
 #include "inventory/inventory.h"
 
 enum { RECORD_SIZE = 160 };
@@ -16,5 +19,28 @@ enum { RECORD_SIZE = 160 };
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false if the text is not a record. */
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record);
+
+/* ---- an item: the terms of its sale, and its counters ---- */
+
+/* INITIAL LIMIT STARTS ENDS HOLD STRATEGY */
+enum { ITEM_TERMS_SIZE = 160 };
+void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item);
+/* Sets only the terms of `item`. False: the text is not the terms of an item. */
+bool item_terms_read(struct inventory_item *item, const char *terms);
+
+enum { ITEM_FIELDS = 6 };
+/* The fields that item_read() reads, in its order. */
+extern const char *const item_fields[ITEM_FIELDS];
+
+/* Prints the HMGET whose reply item_read() reads. */
+enum { ITEM_ARGC = 2 + ITEM_FIELDS };
+void item_command(const char *argv[ITEM_ARGC], const char *key);
+/* Reads the reply to an HMGET of item_fields; false if there is no such item. */
+bool item_read(struct inventory_item *item, const char *name, const struct redis_value *value);
+
+/* OK, NOT_STARTED or ENDED; a bound of 0 is none. */
+enum inventory_status terms_judge_time(int64_t now_ms, int64_t starts_ms, int64_t ends_ms);
+/* The status for a script's word that refuses a line; false: the word is unknown. */
+bool terms_refusal(const char *word, enum inventory_status *status);
 
 #endif

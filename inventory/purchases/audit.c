@@ -17,19 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/audit_judge.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/item_terms.h"
-#include "inventory/store/shared.h"
 
-enum {
-    PAGE = 500,
-    PAUSE_MOST_MS = 100,
-    WAITING_MOST = 1024,
-    CURSOR_SIZE = 24,
-    MOVES_MOST = 50,
-    MOVED_PAUSE_MS = 20
-};
+enum { PAGE = 500, CURSOR_SIZE = 24, PAUSE_MOST_MS = 100, WAITING_MOST = 1024 };
+/* How often an item may move while it is read, and the pause after each move. */
+enum { MOVES_MOST = 50, MOVED_PAUSE_MS = 20 };
 
 /* The parts of a reply, by index. */
 enum { AT_ITEM, AT_RETURNED, AT_FIELDS, AT_HOLDS, AT_PAGE };
@@ -69,9 +61,7 @@ static void audit_answer(struct purchases *purchases, struct audit_run *run, enu
     free(run);
 }
 
-/* The connection is broken: answers all waiting callers with UNAVAILABLE. The next audit opens a new
- * connection. */
-static void audit_abandon(struct purchases *purchases) {
+void audit_abandon(struct purchases *purchases) {
     struct audits *audits = &purchases->audits;
     struct router *store = audits->store;
     struct audit_runs runs = STAILQ_HEAD_INITIALIZER(runs);
@@ -188,23 +178,20 @@ static bool audit_read_page(struct audit_run *run, const struct redis_value *val
     return true;
 }
 
-static enum inventory_status audit_read_first(struct audit_run *run, const struct redis_value *value) {
-    struct audit_count *count = &run->count;
-    enum inventory_status status = audit_read_moment(&count->first, run->name, value);
-    if (status != INVENTORY_OK)
-        return status;
-    if (redis_value_count(value) <= AT_PAGE || !audit_read_page(run, redis_value_at(value, AT_PAGE)))
-        return INVENTORY_UNAVAILABLE;
-    count->last = count->first; /* if there is nothing more to read */
-    return INVENTORY_OK;
-}
-
 static enum inventory_status audit_read_reply(struct audit_run *run, const struct redis_value *value) {
+    struct audit_count *count = &run->count;
     run->read = 0;
-    if (run->stage == STAGE_FIRST)
-        return audit_read_first(run, value);
     if (run->stage == STAGE_LAST)
-        return audit_read_moment(&run->count.last, run->name, value);
+        return audit_read_moment(&count->last, run->name, value);
+    if (run->stage == STAGE_FIRST) {
+        enum inventory_status status = audit_read_moment(&count->first, run->name, value);
+        if (status != INVENTORY_OK)
+            return status;
+        count->last = count->first; /* if there is nothing more to read */
+        if (redis_value_count(value) <= AT_PAGE)
+            return INVENTORY_UNAVAILABLE;
+        value = redis_value_at(value, AT_PAGE);
+    }
     return audit_read_page(run, value) ? INVENTORY_OK : INVENTORY_UNAVAILABLE;
 }
 
@@ -327,7 +314,8 @@ static struct audit_run *audit_add_run(struct audits *audits, const char *name) 
     return run;
 }
 
-void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx) {
+void inventory_item_audit(struct inventory *inventory, const char *name, inventory_audit_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct audits *audits = &purchases->audits;
     struct waiter *waiter = audits->waiting < WAITING_MOST ? malloc(sizeof *waiter) : NULL;
     struct audit_run *run = NULL;
@@ -368,8 +356,4 @@ void audit_tick(struct purchases *purchases) {
         audit_abandon(purchases);
     else
         audit_start(purchases);
-}
-
-void audit_close(struct purchases *purchases) {
-    audit_abandon(purchases);
 }

@@ -1,10 +1,7 @@
-#include "inventory/purchases/audit_judge.h"
+#include "inventory/purchases/purchases.h"
 
 #include <sodium.h>
 #include <string.h>
-
-#include "inventory/model/keys.h"
-#include "inventory/model/record.h"
 
 _Static_assert(sizeof((struct audit_count *)0)->key == crypto_shorthash_KEYBYTES, "the key of the user sums");
 
@@ -47,12 +44,7 @@ static void audit_count_user(struct audit_count *count, const char *user, int64_
 
 /* Whether it is a field of the item itself, see stock.lua. */
 static bool audit_is_item_field(const char *field) {
-    static const char *const fields[] = {"terms",     "available", "held",    "sold",
-                                         "restocked", "returned",  "shortage"};
-    size_t i = 0;
-    while (i < sizeof fields / sizeof *fields && strcmp(fields[i], field) != 0)
-        i++;
-    return i < sizeof fields / sizeof *fields;
+    return text_index(item_fields, ITEM_FIELDS, field) >= 0 || strcmp(field, "returned") == 0;
 }
 
 void audit_count_page(struct audit_count *count, const struct redis_value *page) {

@@ -6,13 +6,14 @@
  * the history is new to this inventory, the server was promoted or restarted. Then all receipts are shown to
  * it (putback.lua), and what it lacks is put back, the newest state of each order.
  *
- * Then the server rests. It sells once all inventories that lived have shown their receipts (rest.c), or when
- * histories_rest_ms() is over. That is longer than the others need to notice: they lose their connection, or
- * a call runs into the time-out, or the question for the history does, which each server is asked twice a
- * second. An inventory with much to show says so each second; the others wait for it, for RESTS_MOST_MS at
- * most. At the end of the rest, what did not fit is shown once more, since others may have put back what
- * frees its units. All wait for that, for REACH_MS beyond histories_rest_ms() at most. What does not fit then
- * is noted in the item (`shortage`), reported (`on_loss`) and counted.
+ * Then the server is in quarantine. It sells once all inventories that lived have shown their receipts
+ * (membership.c), or when histories_quarantine_ms() is over. That is longer than the others need to notice:
+ * they lose their connection, or a call runs into the time-out, or the question for the history does, which
+ * each server is asked twice a second. An inventory with much to show says so each second; the others wait
+ * for it, for QUARANTINE_MOST_MS at most. At the end of the quarantine, what did not fit is shown once more,
+ * since others may have put back what frees its units. All wait for that, for REACH_MS beyond
+ * histories_quarantine_ms() at most. What does not fit then is noted in the item (`shortage`), reported
+ * (`on_loss`) and counted.
  *
  * The same question tells how far the replicas are, so that receipts are forgotten once replicas have what
  * they tell of. Where no replica was ever seen, and neither Sentinels nor the cluster know of one, the
@@ -34,8 +35,8 @@
  *   like any other, and it sells at once, while the others have yet to notice.
  *
  * A master can come back while Sentinels are replacing it, and its successor would lack what it sells then.
- * So a server that Sentinels name also rests, for the whole time, if it was away for longer than a moment;
- * meanwhile the Sentinels are asked again. If it sells after all, its successor is shown what was
+ * So a server that Sentinels name is also in quarantine, for the whole time, if it was away for longer than a
+ * moment; meanwhile the Sentinels are asked again. If it sells after all, its successor is shown what was
  * acknowledged elsewhere since the successor was last shown the receipts. (A server of a cluster does not
  * serve within two seconds of its start.) */
 #include "inventory/purchases/putback.h"
@@ -43,9 +44,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/redis/async/router.h"
-#include "inventory/store/shared.h"
 
 /* OUTAGE_MS is shorter than any failover, and longer than it takes to make a lost connection anew.
  *
@@ -61,7 +59,7 @@ enum {
     HEARD_MS = 2000,
     OUTAGE_MS = 250,
     REFRESH_MS = 250,
-    RESTS_MOST_MS = 60000 /* beyond the rest: then the server was replaced before it had rested */
+    QUARANTINE_MOST_MS = 60000 /* beyond the usual time: then the server was replaced meanwhile */
 };
 
 /* ---- histories ---- */
@@ -75,39 +73,28 @@ static const struct history *histories_find_number(const struct putback *putback
 
 static void histories_end(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
-    putback->running -= history->state == HISTORY_RESTS;
+    putback->running -= history->state == HISTORY_QUARANTINE;
     receipts_end_history(&putback->receipts, history->number);
     memmove(&putback->histories[i], &putback->histories[i + 1],
             (size_t)(--putback->history_count - i) * sizeof(struct history *));
     free(history);
 }
 
-/* The index of the oldest history that nobody waits for; `free_only`: and that no server has. history_count:
- * there is none. */
-static int histories_oldest(const struct purchases *purchases, bool free_only) {
-    const struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        const struct history *history = putback->histories[i];
-        if (history->state != HISTORY_RUNS && !history->asking &&
-            !(free_only && router_of_history(purchases->shared->store, history->number)))
-            return i;
-    }
-    return putback->history_count;
-}
-
-/* Makes room for one more history. Orders of an ended history are never covered, so a history that a server
- * has is ended only if no other is left. False: there is no room. */
+/* Makes room for one more history: ends the oldest one that nobody waits for. Receipts of an ended history
+ * never count as replicated, so a history that a server has is ended only if no other is left. False: there
+ * is no room. */
 static bool histories_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    if (putback->history_count < RECEIPTS_HISTORIES)
-        return true;
-    int i = histories_oldest(purchases, true);
-    if (i == putback->history_count)
-        i = histories_oldest(purchases, false);
-    if (i == putback->history_count)
-        return false;
-    histories_end(putback, i);
-    return true;
+    bool room = putback->history_count < RECEIPTS_HISTORIES;
+    for (int i = 0; !room && i < 2 * putback->history_count; i++) {
+        const struct history *history = putback->histories[i % putback->history_count];
+        bool free_only = i < putback->history_count; /* in the first round */
+        room = history->state != HISTORY_SHOWING && !history->asking &&
+               !(free_only && router_of_history(purchases->shared->store, history->number));
+        if (room)
+            histories_end(putback, i % putback->history_count);
+    }
+    return room;
 }
 
 /* A restarted master has its replicas again in a while. Until they have their copy, each of them can be
@@ -121,9 +108,9 @@ static int histories_expected_replicas(const struct purchases *purchases, const 
 
 static int64_t histories_offset(const struct history *history, uint64_t seq) {
     int64_t offset = INT64_MAX;
-    for (unsigned i = 0; i < HISTORY_COVERS && i < history->cover_count; i++) {
-        if (history->covers[i].seq >= seq && history->covers[i].offset < offset)
-            offset = history->covers[i].offset;
+    for (unsigned i = 0; i < HISTORY_OFFSETS && i < history->offset_count; i++) {
+        if (history->offsets[i].seq >= seq && history->offsets[i].offset < offset)
+            offset = history->offsets[i].offset;
     }
     return offset;
 }
@@ -161,7 +148,7 @@ static bool histories_lack_dropped(struct purchases *purchases, const struct rep
     return false;
 }
 
-/* Whether receipts were forgotten before they were covered, so that more was lost than can be put back. */
+/* Whether receipts were forgotten before they were replicated, so that more was lost than can be put back. */
 static bool histories_lack_forgotten(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
@@ -208,7 +195,7 @@ static struct history *histories_enter(struct purchases *purchases, const struct
     history->replicas = expected;
     /* A promoted replica may lack the heartbeat. What it lacks is put back, so that does not count. */
     if (told->before[0])
-        purchases->beaten_ms = 0;
+        purchases->heartbeat_ms = 0;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
     lacks |= history->suspect && histories_lack_forgotten(purchases);
@@ -254,7 +241,7 @@ static void histories_note_reached(struct purchases *purchases, struct history *
     }
 }
 
-/* While another inventory shows a long list, the rest goes on, but not for too long. */
+/* While another inventory shows a long list, the quarantine goes on, but not for too long. */
 static void histories_on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     bool good = value && redis_value_count(value) == 3 && !history->is_late;
@@ -264,38 +251,30 @@ static void histories_on_asked(void *ctx, const struct redis_value *value) {
     bool show = good && redis_value_integer(redis_value_at(value, 2), 0) > 0;
     if (show)
         history->answered_ms = 0; /* an inventory that still shows is not late */
-    if (show && history->state == HISTORY_RESTS && history->asked_ms < history->reached_ms + RESTS_MOST_MS)
-        history->rests_ms = history->asked_ms;
-}
-
-/* The history's id may have changed, and inventories that come later know only the new one. */
-static void histories_refresh(struct purchases *purchases, struct history *history, struct server *server) {
-    int64_t now_ms = shared_now_ms(purchases->shared);
-    if (now_ms < history->refreshed_ms + REFRESH_MS)
-        return;
-    history->refreshed_ms = now_ms;
-    replicas_ask_one(purchases, server->redis);
+    if (show && history->state == HISTORY_QUARANTINE &&
+        history->asked_ms < history->reached_ms + QUARANTINE_MOST_MS)
+        history->quarantined_ms = history->asked_ms;
 }
 
 /* Tells the others how far this inventory is, and asks how far they are. `server`: NULL if it is up. */
 static void histories_tell(struct purchases *purchases, struct history *history, struct server *server,
-                           enum rest_stage stage) {
+                           enum member_stage stage) {
     if (history->asking)
         return;
     history->asking = true;
     history->asked_ms = shared_now_ms(purchases->shared);
-    rest_tell(purchases, server, history->id, history->follows, stage, histories_on_asked, history);
+    membership_tell(purchases, server, history->id, history->follows, stage, histories_on_asked, history);
 }
 
 static void histories_ask_others(struct purchases *purchases, struct history *history,
                                  struct server *server) {
-    bool shows = history->state != HISTORY_RESTS;
+    bool shows = history->state != HISTORY_QUARANTINE;
     int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
     if (shared_now_ms(purchases->shared) >= again_ms)
         histories_tell(purchases, history, server,
-                       shows               ? REST_SHOWING
-                       : history->is_short ? REST_AGAIN
-                                           : REST_DONE);
+                       shows               ? MEMBER_SHOWING
+                       : history->is_short ? MEMBER_AGAIN
+                                           : MEMBER_DONE);
 }
 
 /* Whether something was acknowledged elsewhere since the history's last pass. */
@@ -307,30 +286,31 @@ static bool histories_has_missed(struct purchases *purchases, const struct histo
            purchases->shared->url.kind != REDIS_URL_CLUSTER;
 }
 
-static int64_t histories_rest_ms(const struct purchases *purchases) {
+static int64_t histories_quarantine_ms(const struct purchases *purchases) {
     return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
-/* Whether the rest waits for inventories that will show something again. An inventory that will do so itself
- * does it first. */
+/* Whether the quarantine waits for inventories that will show something again. An inventory that will do so
+ * itself does it first. */
 static bool histories_lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
 
 static bool histories_is_over(const struct purchases *purchases, const struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
-    int64_t since_ms = history->rests_ms > history->reached_ms ? history->rests_ms : history->reached_ms;
+    int64_t since_ms =
+        history->quarantined_ms > history->reached_ms ? history->quarantined_ms : history->reached_ms;
     if (histories_lacks_others(history) || (history->last && history->again < 0))
-        return now_ms >= since_ms + histories_rest_ms(purchases) + REACH_MS &&
+        return now_ms >= since_ms + histories_quarantine_ms(purchases) + REACH_MS &&
                now_ms >= history->ended_ms + REACH_MS;
-    return now_ms >= since_ms + histories_rest_ms(purchases) ||
+    return now_ms >= since_ms + histories_quarantine_ms(purchases) ||
            (history->may_end_early && history->silent == 0);
 }
 
 /* Counts a failover once: clears the heartbeat, which would count it again. */
 static void histories_count_unkept(struct purchases *purchases) {
     metric_add(&purchases->shared->metrics->unkept, 1);
-    purchases->beaten_ms = 0;
+    purchases->heartbeat_ms = 0;
 }
 
 /* Whether the promoted replica has all that was acknowledged: with --replicas each replica has it, if there
@@ -353,7 +333,7 @@ static bool histories_lacks_silent(const struct history *history) {
  * that refuses writes cannot be asked yet, so it is asked later. */
 static void histories_note_silent(struct purchases *purchases, struct history *history,
                                   const struct server *server) {
-    bool leaves = purchases->beat_ms == INT64_MAX, first = !history->last;
+    bool leaves = purchases->heartbeat_due_ms == INT64_MAX, first = !history->last;
     history->synced = receipts_is_synced(&purchases->putback->receipts, server->history);
     if (!history->follows || histories_is_copied(purchases, server) || (leaves && history->silent < 0))
         return;
@@ -371,7 +351,7 @@ static void histories_note_silent(struct purchases *purchases, struct history *h
 static void histories_admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
-        histories_tell(purchases, history, server, REST_DONE);
+        histories_tell(purchases, history, server, MEMBER_DONE);
     }
     history->sold = true;
     purchases->putback->sold_in = server->history = history->number;
@@ -387,16 +367,21 @@ void histories_prepare(void *ctx, struct server *server) {
     if (history->reached_ms != redis_reached_ms(server->redis))
         histories_note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
-    histories_refresh(purchases, history, server);
-    if (history->state == HISTORY_RESTS || history->state == HISTORY_RUNS || history->failed)
+    /* The history's id may have changed, and inventories that come later know only the new one. */
+    int64_t now_ms = shared_now_ms(purchases->shared);
+    if (now_ms >= history->refreshed_ms + REFRESH_MS) {
+        history->refreshed_ms = now_ms;
+        replicas_ask_one(purchases, server->redis);
+    }
+    if (history->state == HISTORY_QUARANTINE || history->state == HISTORY_SHOWING || history->failed)
         histories_ask_others(purchases, history, server);
-    bool rested = history->state == HISTORY_RESTS && histories_is_over(purchases, history);
-    if (rested)
+    bool over = history->state == HISTORY_QUARANTINE && histories_is_over(purchases, history);
+    if (over)
         histories_note_silent(purchases, history, server);
-    if (rested && history->last)
+    if (over && history->last)
         putback_end(purchases, history);
-    if ((rested && history->state == HISTORY_RESTS) ||
-        (history->state == HISTORY_NEW && shared_now_ms(purchases->shared) >= history->again_ms) ||
+    if ((over && history->state == HISTORY_QUARANTINE) ||
+        (history->state == HISTORY_NEW && now_ms >= history->again_ms) ||
         (history->state == HISTORY_DONE && histories_has_missed(purchases, history)))
         putback_begin_pass(purchases, history, server->redis);
     if (history->state == HISTORY_DONE)
@@ -417,43 +402,30 @@ void histories_lost(void *ctx, const struct server *server) {
 /* ---- now and then ---- */
 
 /* Asks again whether all others had shown their receipts. Those that live say so by themselves; they get the
- * time of a rest for that. */
+ * time of a quarantine for that. */
 static void histories_judge_unsure(struct purchases *purchases, struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
-    bool late = history->answered_ms && now_ms - history->answered_ms >= histories_rest_ms(purchases);
+    bool late = history->answered_ms && now_ms - history->answered_ms >= histories_quarantine_ms(purchases);
     history->untold &= history->again < 0;
     if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
         if (history->unsure && histories_lacks_silent(history))
             histories_count_unkept(purchases);
         history->unsure = false;
     } else if (now_ms >= history->asked_ms + SHOWING_MS) {
-        histories_tell(purchases, history, NULL, REST_DONE);
+        histories_tell(purchases, history, NULL, MEMBER_DONE);
     }
 }
 
-static void histories_ask_later(struct purchases *purchases) {
-    struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        struct history *history = putback->histories[i];
-        history->unsure &= !history->is_followed; /* then its successor is asked about */
-        history->untold &= !history->is_followed;
-        if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            histories_judge_unsure(purchases, history);
-    }
-}
-
-static void histories_give_up(struct purchases *purchases) {
-    struct putback *putback = purchases->putback;
-    for (int i = 0; i < putback->history_count; i++) {
-        struct history *history = putback->histories[i];
-        int64_t since_ms = shared_now_ms(purchases->shared) - history->rests_ms;
-        if (history->state != HISTORY_RESTS || since_ms < histories_rest_ms(purchases) + RESTS_MOST_MS)
-            continue;
-        history->state = HISTORY_NEW;
-        putback->running--;
-    }
+/* A server that was replaced in quarantine begins anew if it comes back. */
+static void histories_give_up(struct purchases *purchases, struct history *history) {
+    int64_t since_ms = shared_now_ms(purchases->shared) - history->quarantined_ms;
+    if (history->state != HISTORY_QUARANTINE ||
+        since_ms < histories_quarantine_ms(purchases) + QUARANTINE_MOST_MS)
+        return;
+    history->state = HISTORY_NEW;
+    purchases->putback->running--;
 }
 
 /* A connection counts as up until its loss is noticed, which is too late after a pause of this process. So
@@ -472,11 +444,17 @@ static void histories_forget_old(struct purchases *purchases) {
 
 void histories_tick(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
-    histories_give_up(purchases);
-    histories_ask_later(purchases);
+    for (int i = 0; i < putback->history_count; i++) {
+        struct history *history = putback->histories[i];
+        histories_give_up(purchases, history);
+        history->unsure &= !history->is_followed; /* then its successor is asked about */
+        history->untold &= !history->is_followed;
+        if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
+            histories_judge_unsure(purchases, history);
+    }
     if (putback->running == 0)
         histories_forget_old(purchases);
-    if (putback->hasty || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
+    if (putback->draining || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = shared_now_ms(purchases->shared);
         replicas_ask(purchases);
     }

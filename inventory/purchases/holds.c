@@ -12,9 +12,20 @@
 
 #include "due.lua.h"
 #include "inventory/purchases/purchases.h"
-#include "inventory/store/shared.h"
+#include "settle.lua.h"
 
 static const struct redis_script due_script = {due_lua, due_lua_sha1};
+
+const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
+
+int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *what, const char *first, const char *second) {
+    const char **key = argv + SCRIPT_ARGV;
+    memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
+    int count = shared_add_events(shared, keys, key, 3);
+    memcpy(key + count, (const char *[]){what, first, second}, SETTLE_ARGS * sizeof *key);
+    return count;
+}
 
 /* ---- a store that stood still ---- */
 
@@ -25,11 +36,11 @@ enum { SLOW_MS = 200 };
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (now_ms - sent_ms > SLOW_MS)
-        purchases->rest_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
+        purchases->expiry_paused_until_ms = now_ms + INVENTORY_HOLD_GRACE_MS;
 }
 
-bool expiry_rests(const struct purchases *purchases) {
-    return shared_now_ms(purchases->shared) < purchases->rest_until_ms;
+bool expiry_is_paused(const struct purchases *purchases) {
+    return shared_now_ms(purchases->shared) < purchases->expiry_paused_until_ms;
 }
 
 /* ---- a sweep: one call at a time, so that Redis is never busy with it for long ---- */
@@ -37,7 +48,7 @@ bool expiry_rests(const struct purchases *purchases) {
 enum { EXPIRE_MOST = 100, READ_MOST = 100 };
 
 struct sweep {
-    struct purchases *purchases;
+    struct inventory *inventory;
     int64_t sent_ms; /* of the last call */
     int64_t now_ms;  /* by the store's clock, when the sweep began: later holds wait for the next sweep */
     int part;        /* the next part to read */
@@ -52,18 +63,18 @@ static void sweep_read(struct sweep *sweep);
 static void sweep_expire_next(struct sweep *sweep);
 
 static void sweep_end(struct sweep *sweep) {
-    sweep->purchases->sweeping = false;
+    sweep->inventory->purchases->sweeping = false;
     free(sweep);
 }
 
 /* Called before each call, since any of them may meet a stall. */
 static void sweep_note_sent(struct sweep *sweep) {
-    sweep->sent_ms = shared_now_ms(sweep->purchases->shared);
+    sweep->sent_ms = shared_now_ms(&sweep->inventory->shared);
 }
 
 static enum inventory_status sweep_note_reply(struct sweep *sweep, const struct redis_value *value) {
-    expiry_note_call(sweep->purchases, sweep->sent_ms);
-    return store_status(sweep->purchases->shared, value);
+    expiry_note_call(sweep->inventory->purchases, sweep->sent_ms);
+    return store_status(&sweep->inventory->shared, value);
 }
 
 /* A failed call is no reason to stop: its item is due in the next sweep, too, and the others need not wait.
@@ -72,37 +83,33 @@ static void sweep_on_expired(void *ctx, const struct redis_value *value) {
     struct sweep *sweep = ctx;
     if (sweep_note_reply(sweep, value) == INVENTORY_OK && redis_value_count(value) == 2) {
         int64_t expired = redis_value_integer(redis_value_at(value, 0), 0);
-        metric_add(&sweep->purchases->shared->metrics->expired, (uint64_t)expired);
+        metric_add(&sweep->inventory->shared.metrics->expired, (uint64_t)expired);
         sweep->more |= expired == EXPIRE_MOST; /* the rest comes after the holds of other items */
         sweep->moved |= redis_value_integer(redis_value_at(value, 1), 0) == 1;
     }
     sweep->at++;
-    if (router_is_up(sweep->purchases->shared->store, NULL))
+    if (router_is_up(sweep->inventory->shared.store, NULL))
         sweep_expire_next(sweep);
     else
         sweep_end(sweep);
 }
 
 static void sweep_expire_next(struct sweep *sweep) {
-    struct purchases *purchases = sweep->purchases;
+    struct shared *shared = &sweep->inventory->shared;
     if (sweep->at == sweep->count) {
         sweep->more |= sweep->count == READ_MOST && sweep->moved;
         sweep_read(sweep);
         return;
     }
     struct sale_keys keys;
-    char most[12], now[24];
+    struct number most = number_of(EXPIRE_MOST), now = number_of(sweep->now_ms);
     const char *argv[SETTLE_ARGV];
     sale_keys_make(&keys, sweep->items[sweep->at]);
-    failpoint(purchases->shared, "before expire");
+    failpoint(shared, "before", "expire", -1);
     sweep_note_sent(sweep);
-    snprintf(most, sizeof most, "%d", EXPIRE_MOST);
-    snprintf(now, sizeof now, "%lld", (long long)sweep->now_ms);
-    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
-    argv[argc++] = "sweep";
-    argv[argc++] = most;
-    argv[argc++] = now;
-    router_run(purchases->shared->store, &settle_script, count, argc, argv, sweep_on_expired, sweep);
+    int count = settle_command(argv, shared, &keys, "sweep", most.text, now.text);
+    router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv,
+               sweep_on_expired, sweep);
 }
 
 static void sweep_on_due(void *ctx, const struct redis_value *value) {
@@ -121,8 +128,8 @@ static void sweep_on_due(void *ctx, const struct redis_value *value) {
 
 /* Reads the next parts: all at once; in a cluster one, so that no part waits for a server that is gone. */
 static void sweep_read(struct sweep *sweep) {
-    struct router *store = sweep->purchases->shared->store;
-    char keys[ITEM_PARTS][DUE_KEY_SIZE], now[24], most[12];
+    struct router *store = sweep->inventory->shared.store;
+    char keys[ITEM_PARTS][DUE_KEY_SIZE];
     const char *argv[SCRIPT_ARGV + ITEM_PARTS + 2];
     int count = 0, parts = router_is_one(store) ? ITEM_PARTS : 1;
     for (; sweep->part < ITEM_PARTS && count < parts; sweep->part++) {
@@ -138,18 +145,17 @@ static void sweep_read(struct sweep *sweep) {
         sweep_end(sweep);
         return;
     }
-    snprintf(now, sizeof now, "%lld", (long long)(sweep->now_ms - INVENTORY_HOLD_GRACE_MS));
-    snprintf(most, sizeof most, "%d", READ_MOST);
-    argv[SCRIPT_ARGV + count] = now;
-    argv[SCRIPT_ARGV + count + 1] = most;
+    struct number now = number_of(sweep->now_ms - INVENTORY_HOLD_GRACE_MS), most = number_of(READ_MOST);
+    argv[SCRIPT_ARGV + count] = now.text;
+    argv[SCRIPT_ARGV + count + 1] = most.text;
     sweep_note_sent(sweep);
     router_run(store, &due_script, count, SCRIPT_ARGV + count + 2, argv, sweep_on_due, sweep);
 }
 
 static void sweep_on_time(void *ctx, enum inventory_status status, int64_t store_ms) {
     struct sweep *sweep = ctx;
-    expiry_note_call(sweep->purchases, sweep->sent_ms);
-    if (status != INVENTORY_OK || expiry_rests(sweep->purchases)) {
+    expiry_note_call(sweep->inventory->purchases, sweep->sent_ms);
+    if (status != INVENTORY_OK || expiry_is_paused(sweep->inventory->purchases)) {
         sweep_end(sweep);
         return;
     }
@@ -161,16 +167,21 @@ static void sweep_begin(struct sweep *sweep) {
     sweep->part = 0;
     sweep->more = false;
     sweep_note_sent(sweep);
-    store_time_read(sweep->purchases->shared, sweep_on_time, sweep);
+    inventory_time_read(sweep->inventory, sweep_on_time, sweep);
 }
 
-void purchases_sweep(struct purchases *purchases) {
-    if (purchases->sweeping || expiry_rests(purchases))
+void inventory_sweep(struct inventory *inventory) {
+    struct purchases *purchases = inventory->purchases;
+    if (purchases->sweeping || expiry_is_paused(purchases))
         return;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (!sweep)
         return;
     purchases->sweeping = true;
-    sweep->purchases = purchases;
+    sweep->inventory = inventory;
     sweep_begin(sweep);
+}
+
+bool inventory_is_sweeping(const struct inventory *inventory) {
+    return inventory->purchases->sweeping;
 }

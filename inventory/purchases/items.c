@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/item_terms.h"
-#include "inventory/store/shared.h"
 #include "restock.lua.h"
 
 /* ---- the table ---- */
@@ -37,14 +34,14 @@ struct item *items_take(struct items *items, const char *name) {
     struct item **bucket = items_bucket(items, name);
     for (struct item *item = *bucket; item; item = item->chain) {
         if (strcmp(item->name, name) == 0) {
-            item->users++;
+            item->refs++;
             return item;
         }
     }
     struct item *item = calloc(1, sizeof *item);
     if (!item)
         return NULL;
-    item->users = 1;
+    item->refs = 1;
     item->strategy = INVENTORY_BATCH;
     STAILQ_INIT(&item->waiting);
     snprintf(item->name, sizeof item->name, "%s", name);
@@ -56,9 +53,7 @@ struct item *items_take(struct items *items, const char *name) {
 }
 
 void items_drop(struct items *items, struct item *item) {
-    if (--item->users > 0 || item->dirty)
-        return;
-    if (!item->unknown && items->count <= ITEMS_KEPT)
+    if (--item->refs > 0 || item->dirty || (!item->unknown && items->count <= ITEMS_KEPT))
         return;
     for (struct item **at = items_bucket(items, item->name); *at; at = &(*at)->chain) {
         if (*at == item) {
@@ -136,14 +131,15 @@ static void items_on_read(void *ctx, const struct redis_value *value) {
     enum inventory_status status = store_status(purchases->shared, value);
     if (status == INVENTORY_OK && !item_read(&told, item->name, value))
         status = INVENTORY_UNKNOWN_ITEM;
-    item->users++;
+    item->refs++;
     items_answer_readers(item, status, status == INVENTORY_OK ? &told : NULL);
     if (item->late && !item->asking) /* a callback may have asked already */
         items_ask_for_readers(purchases, item);
     items_drop(&purchases->items, item);
 }
 
-void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx) {
+void inventory_item_get(struct inventory *inventory, const char *name, inventory_item_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct item *item = items_take(&purchases->items, name);
     bool up = item && router_is_up(purchases->shared->store, item->keys.item);
     struct item_reader *read = up ? malloc(sizeof *read) : NULL;
@@ -174,8 +170,9 @@ static void items_on_created(void *ctx, const struct redis_value *value) {
     request.item_fn(request.ctx, status, NULL);
 }
 
-void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
+void inventory_item_create(struct inventory *inventory, const struct inventory_item *item,
                            inventory_item_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     if (inventory_strategy_teaches(item->strategy) && !purchases->shared->config.teaching) {
         fn(ctx, INVENTORY_REFUSED, NULL);
         return;
@@ -190,22 +187,14 @@ void purchases_create_item(struct purchases *purchases, const struct inventory_i
     request->item_fn = fn;
     item_terms_print(request->terms, item);
     sale_keys_make(&keys, item->item);
-    int count = create_keys(purchases, &keys, argv + SCRIPT_ARGV);
-    argv[SCRIPT_ARGV + count] = request->terms;
-    router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + 1, argv,
+    int count = create_command(argv, purchases->shared, &keys, request->terms);
+    router_run(purchases->shared->store, &create_script, count, SCRIPT_ARGV + count + CREATE_ARGS, argv,
                items_on_created, request);
 }
 
 /* ---- restock ---- */
 
 static const struct redis_script restock_script = {restock_lua, restock_lua_sha1};
-
-static void items_keep_restock(const struct request *request, const struct inventory_restock *restock) {
-    char record[96];
-    snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock->quantity, (long long)restock->stock,
-             (long long)restock->available);
-    putback_keep(request->purchases, RECEIPT_MOVE, request->item, request->digest, record);
-}
 
 static void items_on_restocked(void *ctx, const struct redis_value *value) {
     struct request request = *(struct request *)ctx;
@@ -217,7 +206,10 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
         restock.quantity = redis_value_integer(redis_value_at(value, 1), 0);
         restock.stock = redis_value_integer(redis_value_at(value, 2), 0);
         restock.available = redis_value_integer(redis_value_at(value, 3), 0);
-        items_keep_restock(&request, &restock);
+        char record[96];
+        snprintf(record, sizeof record, "%lld %lld %lld", (long long)restock.quantity,
+                 (long long)restock.stock, (long long)restock.available);
+        putback_keep(request.purchases, RECEIPT_MOVE, request.item, request.digest, record);
     } else if (status == INVENTORY_OK && redis_value_count(value) == 2) {
         status = INVENTORY_TOO_MANY;
         restock.room = redis_value_integer(redis_value_at(value, 1), 0);
@@ -229,8 +221,9 @@ static void items_on_restocked(void *ctx, const struct redis_value *value) {
     request.restock_fn(request.ctx, status, told ? &restock : NULL);
 }
 
-void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
+void inventory_item_restock(struct inventory *inventory, const char *name, const char *digest,
                             int64_t quantity, inventory_restock_fn *fn, void *ctx) {
+    struct purchases *purchases = inventory->purchases;
     struct request *request = items_request_new(purchases, name, ctx);
     if (!request) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -240,15 +233,10 @@ void purchases_restock_item(struct purchases *purchases, const char *name, const
     snprintf(request->digest, sizeof request->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, name);
-    char units[24], most[24];
-    snprintf(units, sizeof units, "%lld", (long long)quantity);
-    snprintf(most, sizeof most, "%d", INVENTORY_STOCK_MAX);
-    const char *argv[SCRIPT_ARGV + 2 + 3];
-    argv[SCRIPT_ARGV] = keys.item;
-    int count = shared_add_events(purchases->shared, &keys, argv + SCRIPT_ARGV, 1),
-        argc = SCRIPT_ARGV + count;
-    argv[argc++] = digest;
-    argv[argc++] = units;
-    argv[argc++] = most;
-    router_run(purchases->shared->store, &restock_script, count, argc, argv, items_on_restocked, request);
+    struct number units = number_of(quantity), most = number_of(INVENTORY_STOCK_MAX);
+    const char *argv[SCRIPT_ARGV + 2 + 3] = {NULL, NULL, NULL, keys.item};
+    int count = shared_add_events(purchases->shared, &keys, argv + SCRIPT_ARGV, 1);
+    memcpy(argv + SCRIPT_ARGV + count, (const char *[]){digest, units.text, most.text}, 3 * sizeof *argv);
+    router_run(purchases->shared->store, &restock_script, count, SCRIPT_ARGV + count + 3, argv,
+               items_on_restocked, request);
 }

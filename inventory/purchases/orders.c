@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool orders_split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -28,8 +25,7 @@ struct step {
     char digest[INVENTORY_DIGEST_SIZE];
 };
 
-/* The answer to a step, by the state in which the order is afterwards. */
-static const enum inventory_status step_answers[3][INVENTORY_STATES] = {
+const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATES] = {
     [INVENTORY_READ] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
     [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED,
                            INVENTORY_UNKNOWN_ORDER},
@@ -63,8 +59,9 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
+void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
                           int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
+    struct shared *shared = &inventory->shared;
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
@@ -77,19 +74,16 @@ void purchases_step_order(struct purchases *purchases, const char *id, enum inve
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *call = (struct step){.purchases = purchases, .step = step, .fn = fn, .ctx = ctx};
+    *call = (struct step){.purchases = inventory->purchases, .step = step, .fn = fn, .ctx = ctx};
     snprintf(call->item, sizeof call->item, "%s", item);
     snprintf(call->digest, sizeof call->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, item);
-    char arrived[24] = "";
+    struct number arrived = {""};
     if (arrived_ns)
-        snprintf(arrived, sizeof arrived, "%lld",
-                 (long long)clock_wall_at_ms(purchases->shared->config.clock, arrived_ns));
+        arrived = number_of(clock_wall_at_ms(shared->config.clock, arrived_ns));
     const char *argv[SETTLE_ARGV];
-    int count = settle_keys(purchases, &keys, argv + SCRIPT_ARGV), argc = SCRIPT_ARGV + count;
-    argv[argc++] = names[step];
-    argv[argc++] = digest;
-    argv[argc++] = arrived;
-    router_run(purchases->shared->store, &settle_script, count, argc, argv, orders_on_step, call);
+    int count = settle_command(argv, shared, &keys, names[step], digest, arrived.text);
+    router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, orders_on_step,
+               call);
 }

@@ -1,21 +1,16 @@
-#include "inventory/purchases/purchase.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/record.h"
 #include "inventory/purchases/putback.h"
 
 /* How far the clock of an instance may differ from the store's clock, which dates orders. */
 enum { CLOCKS_APART_MS = 50 };
 
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
-                    void (*on_mended)(void *ctx), void *ctx) {
+bool purchases_open(struct purchases *purchases, struct shared *shared) {
     purchases->shared = shared;
-    purchases->on_mended = on_mended;
-    purchases->on_mended_ctx = ctx;
-    snprintf(purchases->id, sizeof purchases->id, "%s", id);
+    digest_draw(purchases->id);
     items_init(&purchases->items);
     for (int i = 0; i < ITEM_PARTS; i++)
         STAILQ_INIT(&purchases->lanes[i].dirty);
@@ -33,7 +28,7 @@ static void purchases_finish_all(struct purchase_queue *queue) {
 void purchases_end_waiting(struct purchases *purchases) {
     for (int i = 0; i < ITEM_PARTS; i++) {
         for (struct item *item; (item = lane_take(&purchases->lanes[i]));) {
-            item->users++;
+            item->refs++;
             purchases_finish_all(&item->waiting);
             items_drop(&purchases->items, item);
         }
@@ -83,8 +78,9 @@ void purchase_finish(struct inventory_purchase *purchase, enum inventory_status 
 }
 
 void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis) {
-    purchase->history =
-        redis ? putback_history_number(purchase->purchases->putback, redis_history(redis)->id) : 0;
+    const struct history *history =
+        redis ? putback_history(purchase->purchases->putback, redis_history(redis)->id) : NULL;
+    purchase->history = history ? history->number : 0;
 }
 
 /* The number of the history that the order is in. */
@@ -102,8 +98,8 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        putback_keep_order(purchase->purchases, purchase_history(purchase), purchase->item, purchase->digest,
-                           record);
+        putback_keep_in(purchase->purchases, purchase_history(purchase), RECEIPT_ORDER, purchase->item,
+                        purchase->digest, record);
         /* The first answer, whatever has become of the order since. */
         purchase->now = order->state;
         order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;

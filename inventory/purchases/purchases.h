@@ -23,11 +23,11 @@ struct item {
     struct item *chain; /* in its bucket */
     STAILQ_ENTRY(item) next_dirty;
     struct purchase_queue waiting; /* purchases that wait for a call */
-    int users;                     /* purchases, batches and readers that point here */
+    int refs;                      /* purchases, batches and readers that point here */
     struct item_reader *asking;    /* readers that share the reply in flight */
     struct item_reader *late;      /* readers that came too late for it, and share the next one */
     bool dirty;                    /* in its lane */
-    bool unknown;                  /* the store does not have it: forgotten when the last user leaves */
+    bool unknown;                  /* the store does not have it: forgotten with the last reference */
     bool sold_out;                 /* it was sold out: the next call only reads the stock */
     /* Guesses until the store's first reply. */
     enum inventory_strategy strategy;
@@ -46,9 +46,10 @@ struct items {
 
 void items_init(struct items *items);
 void items_free(struct items *items);
-/* Finds or makes the item, and counts the caller among its users; NULL when out of memory. */
+/* Finds or makes the item, and counts a reference of the caller; NULL when out of memory. */
 struct item *items_take(struct items *items, const char *name);
-/* Ends one use. An item without users is forgotten if it is unknown, or if more than ITEMS_KEPT are kept. */
+/* Drops one reference. An item without references is forgotten if it is unknown, or if more than ITEMS_KEPT
+ * are kept. */
 void items_drop(struct items *items, struct item *item);
 
 /* ---- the state ---- */
@@ -87,64 +88,92 @@ struct purchases {
 
     /* holds.c */
     bool sweeping;
-    int64_t rest_until_ms; /* until then no hold expires by itself */
+    int64_t expiry_paused_until_ms; /* until then no hold expires by itself */
 
     /* putback.c */
     struct putback *putback;
-    /* Called when a server that may have lost something sells again. */
-    void (*on_mended)(void *ctx);
-    void *on_mended_ctx;
 
-    /* rest.c */
+    /* membership.c */
     char id[INVENTORY_DIGEST_SIZE]; /* random */
-    int64_t beat_ms;                /* when the next heartbeat is due; INT64_MAX: this inventory leaves */
-    int64_t beaten_ms;              /* the last heartbeat that the store must have, by its clock; 0: none */
+    int64_t heartbeat_due_ms;       /* when the next heartbeat is due; INT64_MAX: this inventory leaves */
+    int64_t heartbeat_ms;           /* the last heartbeat that the store must have, by its clock; 0: none */
     bool left;                      /* the store was told that it leaves, or is gone */
 
     /* audit.c */
     struct audits audits;
 };
 
-/* False when out of memory. `id` is random; `on_mended` is called as the struct says. */
-bool purchases_open(struct purchases *purchases, struct shared *shared, const char *id,
-                    void (*on_mended)(void *ctx), void *ctx);
+/* False when out of memory. */
+bool purchases_open(struct purchases *purchases, struct shared *shared);
 /* Ends the purchases that wait for a call: UNAVAILABLE. */
 void purchases_end_waiting(struct purchases *purchases);
 /* Frees what is left, once nothing is in flight. The caller closes the timer of `audits`. */
 void purchases_close(struct purchases *purchases);
 
-/* The functions of these names in inventory.h. */
-void purchases_step_order(struct purchases *purchases, const char *id, enum inventory_step step,
-                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
-void purchases_sweep(struct purchases *purchases);
-void purchases_get_item(struct purchases *purchases, const char *name, inventory_item_fn *fn, void *ctx);
-void purchases_create_item(struct purchases *purchases, const struct inventory_item *item,
-                           inventory_item_fn *fn, void *ctx);
-void purchases_restock_item(struct purchases *purchases, const char *name, const char *digest,
-                            int64_t quantity, inventory_restock_fn *fn, void *ctx);
-void purchases_audit_item(struct purchases *purchases, const char *name, inventory_audit_fn *fn, void *ctx);
+/* ---- purchase.c: how a purchase waits, starts again and ends, whatever its strategy ---- */
 
-/* ---- scripts.c ---- */
+/* The lane of the item. */
+struct lane *lane_of(struct purchases *purchases, const struct item *item);
+/* Puts the item in line: inventory_flush() sends what waits for it. */
+void lane_add(struct lane *lane, struct item *item);
+/* Takes the first item in line; NULL: no item waits. */
+struct item *lane_take(struct lane *lane);
 
-/* Creates an item (create.lua). Its argument is what item_terms_print() prints; returns the number of keys.
- */
-enum { CREATE_ARGV = SCRIPT_ARGV + 6 + 1 };
-extern const struct redis_script create_script;
-int create_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+/* Has inventory_flush() start the purchase by its item's strategy, which may have changed. */
+void purchase_again(struct inventory_purchase *purchase);
 
-/* Confirms, cancels or expires (settle.lua). Returns the number of keys. */
-enum { SETTLE_ARGV = SCRIPT_ARGV + 4 + 3 };
-extern const struct redis_script settle_script;
-int settle_keys(const struct purchases *purchases, const struct sale_keys *keys, const char **argv);
+/* Says which connection carries the purchase out; NULL: purchases->shared->store. */
+void purchase_set_connection(struct inventory_purchase *purchase, const struct redis *redis);
+
+/* Ends the purchase: calls its `done` with `status`. */
+void purchase_finish(struct inventory_purchase *purchase, enum inventory_status status);
+
+/* Ends it with OK and the order as just written. */
+void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t expires_ms);
+
+/* Ends it with the order that its key has: REPLAYED, or KEY_REUSED. OK if the order was written since
+ * `sent_ms` by this instance's clock (0: no such time): then it is the order whose reply was lost. An order
+ * of an earlier attempt with the same key is taken for it if it is older by CLOCKS_APART_MS at most; it is
+ * the buyer's order all the same. */
+void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
+
+/* ---- purchases whose reply was lost ----
+ *
+ * The store may have carried them out, so it is asked for the order once it is back.
+ *
+ * If the order is there, the buyer has it. If not, it was not sold so far; but the call may still lie in a
+ * buffer on the way, or in a store that was only stopped, and be carried out later. So the purchase stays
+ * UNKNOWN, and the buyer's retry with the same key tells. */
+
+/* Asks for the order when the store is back, then ends the purchase. */
+void purchase_lost(struct inventory_purchase *purchase);
+
+/* Asks for the orders of all lost purchases whose server is up. */
+void lost_resolve(struct purchases *purchases);
+/* Ends lost purchases that have waited for config.resolve_ms, or all of them, with UNKNOWN. */
+void lost_expire(struct purchases *purchases, bool all);
+
+/* ---- orders.c ---- */
+
+enum { INVENTORY_STEPS = INVENTORY_CANCEL + 1 };
+/* The answer to a step, by the state in which the order, or basket, is afterwards. */
+extern const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATES];
 
 /* ---- holds.c ---- */
+
+/* Prints a call that confirms, cancels or expires (settle.lua), with three arguments. Returns the number of
+ * keys. */
+enum { SETTLE_ARGS = 3, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
+extern const struct redis_script settle_script;
+int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
+                   const char *what, const char *first, const char *second);
 
 /* Call it with the reply to each call that precedes expiring. If the reply took long, the store stood still,
  * and confirms that came in time may reach it only now. Then nothing expires by itself for
  * INVENTORY_HOLD_GRACE_MS. */
 void expiry_note_call(struct purchases *purchases, int64_t sent_ms);
 /* Whether nothing expires by itself now. */
-bool expiry_rests(const struct purchases *purchases);
+bool expiry_is_paused(const struct purchases *purchases);
 
 /* ---- audit.c: all orders of an item, read page by page beside the sale ---- */
 
@@ -152,7 +181,36 @@ bool expiry_rests(const struct purchases *purchases);
 void audit_init(struct purchases *purchases);
 /* Ends audits that cannot be carried out. */
 void audit_tick(struct purchases *purchases);
-/* Ends all audits. */
-void audit_close(struct purchases *purchases);
+/* Ends all audits, also since their connection is broken: UNAVAILABLE. The next one opens a new connection.
+ */
+void audit_abandon(struct purchases *purchases);
+
+/* ---- audit_judge.c: the counts of an audit's pages, and the judgement whether they agree ---- */
+
+/* The counters as read at one moment. */
+struct audit_moment {
+    struct inventory_item item;
+    int64_t returned; /* units of orders that hold none any more */
+    int64_t fields;   /* fields of the item: each order is one, as is each user */
+    int64_t holds;    /* in the list of holds */
+};
+
+struct audit_count {
+    struct audit_moment first, last; /* before the pages, and after them */
+    struct inventory_audit audit;
+    int64_t fields, units; /* fields read; units of orders in all states */
+    /* Sums over users, by orders and by counters. They agree only if every user's units do (but for one
+     * chance in 2^64): each unit counts as the hash of its user, under a random key, so that nobody can
+     * choose users that collide. */
+    unsigned char key[16];
+    uint64_t by_orders, by_counters;
+};
+
+void audit_count_init(struct audit_count *count);
+/* A page of HSCAN: field, value, field, value ... (see stock.lua for the fields) */
+void audit_count_page(struct audit_count *count, const struct redis_value *page);
+/* Fills in the rest of count->audit. False: the counts do not belong together, since the item was made anew
+ * meanwhile, or records were removed. */
+bool audit_judge(struct audit_count *count);
 
 #endif

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/model/keys.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
 #include "putback.lua.h"
 
 enum { IN_FLIGHT_MAX = 256, AGAIN_MS = 100 };
@@ -29,15 +26,6 @@ void putback_free(struct putback *putback) {
     free(putback);
 }
 
-bool putback_is_running(const struct putback *putback) {
-    return putback->running > 0;
-}
-
-int putback_hurry(struct putback *putback) {
-    putback->hasty = true;
-    return receipts_open(&putback->receipts);
-}
-
 struct history *putback_history(struct putback *putback, const char *id) {
     for (int i = 0; i < putback->history_count; i++) {
         if (strcmp(putback->histories[i]->id, id) == 0)
@@ -46,25 +34,8 @@ struct history *putback_history(struct putback *putback, const char *id) {
     return NULL;
 }
 
-unsigned putback_history_number(struct putback *putback, const char *id) {
-    const struct history *history = putback_history(putback, id);
-    return history ? history->number : 0;
-}
-
-static void putback_key(enum receipt_kind kind, const char *place, char key[SALE_KEY_SIZE]) {
-    struct journal_keys journal;
-    if (kind == RECEIPT_JOURNAL) {
-        journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
-        stpcpy(key, journal.journal);
-    } else {
-        struct sale_keys sale;
-        sale_keys_make(&sale, place);
-        stpcpy(key, sale.item);
-    }
-}
-
-static void putback_add(struct purchases *purchases, unsigned history, enum receipt_kind kind,
-                        const char *place, const char *field, const char *record) {
+void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
+                     const char *field, const char *record) {
     struct receipts *receipts = &purchases->putback->receipts;
     if (!receipts_skip(receipts, history))
         receipts_add(receipts, kind, place, field, record, history, shared_now_ms(purchases->shared), false);
@@ -72,14 +43,14 @@ static void putback_add(struct purchases *purchases, unsigned history, enum rece
 
 void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record) {
-    char key[SALE_KEY_SIZE];
-    putback_key(kind, place, key);
-    putback_add(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
-}
-
-void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
-                        const char *record) {
-    putback_add(purchases, history, RECEIPT_ORDER, item, digest, record);
+    struct journal_keys journal;
+    struct sale_keys sale;
+    if (kind == RECEIPT_JOURNAL)
+        journal_keys_make(&journal, (unsigned)strtoul(place, NULL, 10));
+    else
+        sale_keys_make(&sale, place);
+    const char *key = kind == RECEIPT_JOURNAL ? journal.journal : sale.item;
+    putback_keep_in(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
@@ -104,21 +75,28 @@ void putback_forget(struct purchases *purchases, enum receipt_kind kind, const c
 
 static const struct redis_script putback_script = {putback_lua, putback_lua_sha1};
 
-/* A call of putback.lua. */
+/* A call that shows something: of putback.lua; of create.lua for an item, whose record is its terms. */
 struct putback_call {
+    const struct redis_script *script;
     struct journal_keys part;
     struct sale_keys sale;
     const char *argv[SCRIPT_ARGV + 5 + 4]; /* the call's from SCRIPT_ARGV on */
     int keys, argc;
 };
 
-static void putback_call_make(struct putback_call *call, const struct purchases *purchases,
-                              enum receipt_kind kind, const char *place, const char *field,
-                              const char *record, const char *last) {
+static void putback_call_make(struct putback_call *call, const struct shared *shared, enum receipt_kind kind,
+                              const char *place, const char *field, const char *record, const char *last) {
     static const char *const names[] = {
         [RECEIPT_MOVE] = "move", [RECEIPT_ORDER] = "order", [RECEIPT_JOURNAL] = "journal"};
     const struct sale_keys *sale = &call->sale;
     const char **key = call->argv + SCRIPT_ARGV;
+    call->script = kind == RECEIPT_ITEM ? &create_script : &putback_script;
+    if (kind == RECEIPT_ITEM) {
+        sale_keys_make(&call->sale, place);
+        call->keys = create_command(call->argv, shared, sale, record);
+        call->argc = SCRIPT_ARGV + call->keys + CREATE_ARGS;
+        return;
+    }
     if (kind == RECEIPT_JOURNAL) {
         journal_keys_make(&call->part, (unsigned)strtoul(place, NULL, 10));
         memcpy(key, (const char *[]){call->part.journal, call->part.open}, 2 * sizeof *key);
@@ -126,7 +104,7 @@ static void putback_call_make(struct putback_call *call, const struct purchases 
     } else {
         sale_keys_make(&call->sale, place);
         memcpy(key, (const char *[]){sale->item, sale->holds, sale->due, sale->shortage}, 4 * sizeof *key);
-        call->keys = shared_add_events(purchases->shared, sale, key, 4);
+        call->keys = shared_add_events(shared, sale, key, 4);
     }
     memcpy(key + call->keys, (const char *[]){names[kind], field, record, last}, 4 * sizeof *key);
     call->argc = SCRIPT_ARGV + call->keys + 4;
@@ -146,27 +124,9 @@ static void putback_on_shown(void *ctx, const struct redis_value *value);
 /* Runs a script on the server that is not up yet; `argv` as for router_run(). */
 static void putback_greet(const struct showing *showing, const struct redis_script *script, int keys,
                           int argc, const char *argv[], redis_reply_fn *fn, void *ctx) {
-    char number[8];
-    snprintf(number, sizeof number, "%d", keys);
-    memcpy(argv, (const char *[]){"EVALSHA", script->sha1, number}, SCRIPT_ARGV * sizeof *argv);
+    struct number count = number_of(keys);
+    memcpy(argv, (const char *[]){"EVALSHA", script->sha1, count.text}, SCRIPT_ARGV * sizeof *argv);
     redis_greet(showing->redis, fn, ctx, argc, argv);
-}
-
-static void putback_show_record(struct showing *showing, const struct receipt *receipt) {
-    struct putback_call call;
-    putback_call_make(&call, showing->purchases, receipt->kind, receipt_place(receipt),
-                      receipt_field(receipt), receipt_record(receipt), showing->history->last ? "yes" : "no");
-    putback_greet(showing, &putback_script, call.keys, call.argc, call.argv, putback_on_shown, showing);
-}
-
-/* The record is the item's terms. */
-static void putback_show_item(struct showing *showing, const struct receipt *receipt) {
-    struct sale_keys keys;
-    const char *argv[CREATE_ARGV];
-    sale_keys_make(&keys, receipt_place(receipt));
-    int count = create_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
-    argv[SCRIPT_ARGV + count] = receipt_record(receipt);
-    putback_greet(showing, &create_script, count, SCRIPT_ARGV + count + 1, argv, putback_on_shown, showing);
 }
 
 /* Expires holds that the server still has and that had ended on the lost server: they must not take the units
@@ -175,15 +135,13 @@ static void putback_show_item(struct showing *showing, const struct receipt *rec
 static void putback_sweep(const struct showing *showing, const struct receipt *receipt) {
     struct sale_keys keys;
     struct inventory_order order = {.created_ms = 0};
-    char created[24];
     sale_keys_make(&keys, receipt_place(receipt));
     if (receipt->kind == RECEIPT_ORDER)
         record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
-    snprintf(created, sizeof created, "%lld", (long long)order.created_ms);
+    struct number created = number_of(order.created_ms);
     const char *argv[SETTLE_ARGV];
-    int count = settle_keys(showing->purchases, &keys, argv + SCRIPT_ARGV);
-    memcpy(argv + SCRIPT_ARGV + count, (const char *[]){"over", "1000", created}, 3 * sizeof *argv);
-    putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + 3, argv, NULL, NULL);
+    int count = settle_command(argv, showing->purchases->shared, &keys, "over", "1000", created.text);
+    putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, NULL, NULL);
 }
 
 static void putback_show(struct purchases *purchases, struct history *history, struct redis *redis,
@@ -199,10 +157,10 @@ static void putback_show(struct purchases *purchases, struct history *history, s
     history->in_flight++;
     if ((receipt->kind == RECEIPT_ORDER || receipt->kind == RECEIPT_MOVE) && history->last)
         putback_sweep(showing, receipt);
-    if (receipt->kind == RECEIPT_ITEM)
-        putback_show_item(showing, receipt);
-    else
-        putback_show_record(showing, receipt);
+    struct putback_call call;
+    putback_call_make(&call, purchases->shared, receipt->kind, receipt_place(receipt), receipt_field(receipt),
+                      receipt_record(receipt), history->last ? "yes" : "no");
+    putback_greet(showing, call.script, call.keys, call.argc, call.argv, putback_on_shown, showing);
 }
 
 /* ---- the outcome ---- */
@@ -218,24 +176,18 @@ static enum inventory_loss_outcome putback_read_outcome(enum receipt_kind kind,
         return result == 1 ? INVENTORY_LOSS_BACK : result == 0 ? INVENTORY_LOSS_NONE : INVENTORY_LOSS_DIFFERS;
     }
     const char *text = redis_value_text(value);
-    int i = 0;
-    while (i < INVENTORY_LOSS_DIFFERS && !(text && strcmp(text, words[i]) == 0))
-        i++;
-    return (enum inventory_loss_outcome)i;
+    int i = text ? text_index(words, sizeof words / sizeof *words, text) : -1;
+    return i >= 0 ? (enum inventory_loss_outcome)i : INVENTORY_LOSS_DIFFERS;
 }
 
 void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome) {
-    static const enum inventory_loss_kind kinds[] = {[RECEIPT_ITEM] = INVENTORY_LOST_ITEM,
-                                                     [RECEIPT_MOVE] = INVENTORY_LOST_MOVE,
-                                                     [RECEIPT_ORDER] = INVENTORY_LOST_ORDER,
-                                                     [RECEIPT_JOURNAL] = INVENTORY_LOST_TRANSACTION};
     struct inventory_metrics *metrics = purchases->shared->metrics;
     metric_add(outcome == INVENTORY_LOSS_BACK ? &metrics->put_back : &metrics->shortage, 1);
     if (purchases->shared->config.on_loss)
         purchases->shared->config.on_loss(
             purchases->shared->config.on_loss_ctx,
-            &(struct inventory_loss){.kind = kinds[kind],
+            &(struct inventory_loss){.kind = (enum inventory_loss_kind)kind,
                                      .item = kind == RECEIPT_JOURNAL ? "" : place,
                                      .name = field,
                                      .outcome = outcome});
@@ -291,9 +243,9 @@ static void putback_end_pass(struct purchases *purchases, struct history *histor
         history->last = false;
         purchases->putback->running--;
     } else if (history->suspect && (!history->last || history->is_short)) {
-        history->state = HISTORY_RESTS;
+        history->state = HISTORY_QUARANTINE;
         history->ended_ms = shared_now_ms(purchases->shared);
-        history->rests_ms = history->last ? history->rests_ms : history->ended_ms;
+        history->quarantined_ms = history->last ? history->quarantined_ms : history->ended_ms;
         history->is_short &= !history->last;
         history->silent = history->again = -1;
         history->is_late = history->asking;
@@ -306,17 +258,16 @@ static void putback_end_pass(struct purchases *purchases, struct history *histor
 void putback_end(struct purchases *purchases, struct history *history) {
     history->state = HISTORY_DONE;
     metric_add(&purchases->shared->metrics->unkept, history->unshown);
-    if (history->suspect)
-        purchases->on_mended(purchases->on_mended_ctx);
+    purchases->shared->torn |= history->suspect;
     history->seen = purchases->putback->receipts.seq;
     purchases->putback->running--;
 }
 
 void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis) {
     purchases->putback->running += history->state == HISTORY_NEW || history->state == HISTORY_DONE;
-    history->last |= history->state == HISTORY_RESTS;
+    history->last |= history->state == HISTORY_QUARANTINE;
     history->is_short &= history->last;
-    history->state = HISTORY_RUNS;
+    history->state = HISTORY_SHOWING;
     history->failed = history->unshown = false;
     history->began = purchases->putback->receipts.seq;
     receipts_begin_pass(&purchases->putback->receipts, history->number);
@@ -356,7 +307,7 @@ static void putback_on_shown(void *ctx, const struct redis_value *value) {
     if (refused && history->failed)
         redis_note_error(showing.redis, redis_value_text(value));
     putback_show_more(showing.purchases, history, showing.redis);
-    if (history->in_flight == 0 && history->state == HISTORY_RUNS)
+    if (history->in_flight == 0 && history->state == HISTORY_SHOWING)
         putback_end_pass(showing.purchases, history);
 }
 
@@ -386,7 +337,7 @@ void putback_decide(struct purchases *purchases, enum receipt_kind kind, const c
         return;
     }
     *asking = (struct asking){kind, fn, ctx};
-    putback_call_make(&call, purchases, kind, place, field, record, "decided");
-    router_run(purchases->shared->store, &putback_script, call.keys, call.argc, call.argv, putback_on_decided,
+    putback_call_make(&call, purchases->shared, kind, place, field, record, "decided");
+    router_run(purchases->shared->store, call.script, call.keys, call.argc, call.argv, putback_on_decided,
                asking);
 }

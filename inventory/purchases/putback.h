@@ -3,24 +3,22 @@
 #ifndef INVENTORY_PURCHASES_PUTBACK_H
 #define INVENTORY_PURCHASES_PUTBACK_H
 
-#include "base/redis/info.h"
-#include "base/redis/url.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/purchases/receipts.h"
 
 struct redis;
 struct server;
 
-/* A few more than the questions that are asked in RECEIPTS_COVERED_LONG_MS. */
-enum { HISTORY_COVERS = 128 };
+/* A few more than the questions that are asked in RECEIPTS_REPLICATED_LONG_MS. */
+enum { HISTORY_OFFSETS = 128 };
 
 /* A history of a server (struct replication), and what was done about it. */
 struct history {
     unsigned number; /* unique among this inventory's histories */
     char id[REPLICATION_ID_SIZE];
-    /* NEW: receipts are still to be shown. RUNS: a pass shows them. RESTS: it waits for other inventories.
-     * DONE: its server may sell. */
-    enum { HISTORY_NEW, HISTORY_RUNS, HISTORY_RESTS, HISTORY_DONE } state;
+    /* NEW: receipts are still to be shown. SHOWING: a pass shows them. QUARANTINE: its server waits for other
+     * inventories. DONE: its server may sell. */
+    enum { HISTORY_NEW, HISTORY_SHOWING, HISTORY_QUARANTINE, HISTORY_DONE } state;
     bool suspect;       /* it goes on from another history, was away, or lacked something */
     bool last;          /* this pass is the last one, or it is over: what does not fit is reported */
     bool failed;        /* this pass has failed */
@@ -29,27 +27,29 @@ struct history {
     bool is_followed;   /* another history goes on from it, or its server has another one by now */
     bool sold;          /* this inventory has sold in it */
     bool follows;       /* this inventory has sold in the history before it, so others may have, too */
-    bool may_end_early; /* the rest may end once all have shown their receipts (twice, if some did not fit) */
+    bool may_end_early; /* the quarantine may end once all have shown their receipts (twice, if some did not
+                           fit) */
 
-    /* What the other inventories have shown, by the reply of rest.lua. */
+    /* What the other inventories have shown, by the reply of membership.lua. */
     int64_t silent;      /* how many of those that lived have not shown theirs; -1: nobody knows */
     int64_t again;       /* how many will show again what did not fit; -1: there was no reply */
     bool untold;         /* the server has not confirmed yet that this inventory has nothing more to show */
     bool unsure;         /* it sells although nobody knows whether all others had shown theirs */
     int64_t answered_ms; /* when the first reply to that came; 0: none came yet */
     bool asking;         /* the question is in flight */
-    bool is_late;        /* its reply will be of an earlier rest, and does not count */
+    bool is_late;        /* its reply will be of an earlier quarantine, and does not count */
     int64_t asked_ms;    /* when it was asked last */
 
     bool synced;          /* the server's disk had all that was acknowledged before */
     int64_t refreshed_ms; /* when its id was last asked for */
     int64_t reached_ms;   /* when its server was last reached */
-    int64_t rests_ms;     /* when the rest began, or another inventory last said that it still shows */
-    int64_t ended_ms;     /* when the last pass ended */
-    uint64_t seen;        /* the newest receipt when the last pass ended: all before it were shown */
-    int64_t again_ms;     /* no pass begins before that */
-    uint64_t began;       /* the newest receipt when this pass began */
-    int in_flight;        /* calls of this pass */
+    int64_t
+        quarantined_ms; /* when the quarantine began, or another inventory last said that it still shows */
+    int64_t ended_ms;   /* when the last pass ended */
+    uint64_t seen;      /* the newest receipt when the last pass ended: all before it were shown */
+    int64_t again_ms;   /* no pass begins before that */
+    uint64_t began;     /* the newest receipt when this pass began */
+    int in_flight;      /* calls of this pass */
 
     /* How far its replicas are. */
     unsigned questions;
@@ -60,18 +60,19 @@ struct history {
     uint64_t mark;
     int64_t mark_offset;
     int64_t copied_offset; /* all replicas had this offset */
-    /* A ring of the newest covers: the receipts up to `seq` were written below `offset`. */
+    /* A ring of the newest pairs: the receipts up to `seq` are replicated, and were written below `offset`.
+     */
     struct {
         uint64_t seq;
         int64_t offset;
-    } covers[HISTORY_COVERS];
-    unsigned cover_count; /* of all covers, also those that have left the ring */
+    } offsets[HISTORY_OFFSETS];
+    unsigned offset_count; /* of all pairs, also those that have left the ring */
 };
 
 struct putback {
     struct receipts receipts;
-    int running; /* histories in RUNS or RESTS; meanwhile no receipt gets too old */
-    bool hasty;  /* asks without a pause how far the replicas are */
+    int running;   /* histories in SHOWING or QUARANTINE; meanwhile no receipt gets too old */
+    bool draining; /* asks without a pause how far the replicas are */
     int64_t asked_ms;
     struct history *histories[RECEIPTS_HISTORIES];
     int history_count;
@@ -85,25 +86,17 @@ struct putback *putback_open(void);
 /* NULL does nothing. */
 void putback_free(struct putback *putback);
 
-/* Whether a server was reached that does not sell yet. */
-bool putback_is_running(const struct putback *putback);
-/* The inventory is about to end: asks without a pause how far the replicas are. Returns how much of what was
- * acknowledged is on no replica yet. */
-int putback_hurry(struct putback *putback);
-
 /* The history with this id; NULL: it is not known, or was forgotten. */
 struct history *putback_history(struct putback *putback, const char *id);
-/* The number of the history with this id; 0: it is not known, or was forgotten. */
-unsigned putback_history_number(struct putback *putback, const char *id);
 
 /* Keeps a receipt for something acknowledged, unless the store has synced it to its disk and has no replicas.
  * Call it in the callback of the call that did it. receipts.h explains the texts; the record of a JOURNAL
  * begins with the time from which others may finish the transaction. */
 void putback_keep(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   const char *record);
-/* Keeps a receipt for an order, in the history with this number. */
-void putback_keep_order(struct purchases *purchases, unsigned history, const char *item, const char *digest,
-                        const char *record);
+/* The same in the history with this number. */
+void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
+                     const char *field, const char *record);
 /* The same for an order that was just made. */
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest);
@@ -121,8 +114,8 @@ void putback_decide(struct purchases *purchases, enum receipt_kind kind, const c
 void putback_tell(struct purchases *purchases, enum receipt_kind kind, const char *place, const char *field,
                   enum inventory_loss_outcome outcome);
 
-/* Shows all receipts of other histories to this history's server. The state is RUNS meanwhile, then RESTS or
- * DONE, or NEW if the pass failed. */
+/* Shows all receipts of other histories to this history's server. The state is SHOWING meanwhile, then
+ * QUARANTINE or DONE, or NEW if the pass failed. */
 void putback_begin_pass(struct purchases *purchases, struct history *history, struct redis *redis);
 /* Ends the history after its last pass, when it waits for no other inventory: state DONE. */
 void putback_end(struct purchases *purchases, struct history *history);
@@ -148,24 +141,25 @@ void replicas_ask_one(struct purchases *purchases, struct redis *redis);
 /* Asks all servers that are up, and notes their replies in their histories. */
 void replicas_ask(struct purchases *purchases);
 
-/* ---- rest.c: which inventories live, and which have shown their receipts to a promoted server ---- */
+/* ---- membership.c: which inventories live, and which have shown their receipts to a promoted server ---- */
 
 /* Writes this inventory's heartbeat when it is due. Call it when a server is up, and every few milliseconds.
  */
-void rest_tick(struct purchases *purchases);
+void membership_tick(struct purchases *purchases);
 /* Tells that nobody needs to wait for this inventory any more. Call it until it is true: the store was told,
  * or is gone. */
-bool rest_leave(struct purchases *purchases);
+bool membership_leave(struct purchases *purchases);
 
-/* How far this inventory is with showing its receipts to a server, which is not up yet. REST_AGAIN: it will
+/* How far this inventory is with showing its receipts to a server, which is not up yet. MEMBER_AGAIN: it will
  * show once more what did not fit, when all other inventories have shown theirs. */
-enum rest_stage { REST_SHOWING, REST_AGAIN, REST_DONE };
+enum member_stage { MEMBER_SHOWING, MEMBER_AGAIN, MEMBER_DONE };
 
 /* Tells the stage to all who know the same history of the server. `follows`: this inventory sold in the
  * history before this one. Then the store notes which inventories live, unless it did so before, and the
- * server rests until they are done. rest.lua defines the reply; `fn` may be NULL. `server`: NULL if it is up.
+ * server is in quarantine until they are done. membership.lua defines the reply; `fn` may be NULL. `server`:
+ * NULL if it is up.
  */
-void rest_tell(struct purchases *purchases, struct server *server, const char *history, bool follows,
-               enum rest_stage stage, redis_reply_fn *fn, void *ctx);
+void membership_tell(struct purchases *purchases, struct server *server, const char *history, bool follows,
+                     enum member_stage stage, redis_reply_fn *fn, void *ctx);
 
 #endif

@@ -185,9 +185,9 @@ void receipts_mark(struct receipts *receipts, struct receipt *receipt, bool todo
 
 /* ---- coverage ---- */
 
-static bool receipts_is_covered(struct receipts *receipts, const struct receipt *receipt) {
+static bool receipts_is_replicated(struct receipts *receipts, const struct receipt *receipt) {
     const struct receipts_history *history = receipts_history_of(receipts, receipt->history);
-    return receipt->history == 0 || (history && receipt->seq <= history->covered);
+    return receipt->history == 0 || (history && receipt->seq <= history->replicated);
 }
 
 bool receipts_is_synced(struct receipts *receipts, unsigned number) {
@@ -223,7 +223,7 @@ int receipts_open(struct receipts *receipts) {
     const struct receipt *receipt = TAILQ_FIRST(&receipts->list);
     int open = 0;
     for (; receipt; receipt = TAILQ_NEXT(receipt, next))
-        open += receipt->todo || !receipts_is_covered(receipts, receipt);
+        open += receipt->todo || !receipts_is_replicated(receipts, receipt);
     return open;
 }
 
@@ -233,7 +233,7 @@ void receipts_begin_history(struct receipts *receipts, unsigned number) {
 
 void receipts_end_history(struct receipts *receipts, unsigned number) {
     struct receipts_history *history = receipts_history_of(receipts, number);
-    receipts->forgotten |= history->forgotten > history->covered;
+    receipts->forgotten |= history->forgotten > history->replicated;
     *history = receipts->histories[--receipts->history_count];
 }
 
@@ -251,15 +251,15 @@ struct receipt *receipts_pass(struct receipts *receipts, unsigned number) {
     return receipt;
 }
 
-void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq) {
+void receipts_set_replicated(struct receipts *receipts, unsigned number, uint64_t seq) {
     struct receipts_history *history = receipts_history_of(receipts, number);
-    if (history && seq > history->covered)
-        history->covered = seq;
+    if (history && seq > history->replicated)
+        history->replicated = seq;
 }
 
 bool receipts_take_forgotten(struct receipts *receipts, unsigned number) {
     struct receipts_history *history = receipts_history_of(receipts, number);
-    bool forgotten = history ? history->forgotten > history->covered : number == 0 && receipts->forgotten;
+    bool forgotten = history ? history->forgotten > history->replicated : number == 0 && receipts->forgotten;
     if (history)
         history->forgotten = 0;
     else if (number == 0)
@@ -312,7 +312,7 @@ static void receipts_drop(struct receipts *receipts, struct receipt *receipt) {
 
 static void receipts_forget_one(struct receipts *receipts) {
     struct receipt *oldest = TAILQ_FIRST(&receipts->list);
-    if (!receipts_is_covered(receipts, oldest))
+    if (!receipts_is_replicated(receipts, oldest))
         receipts_note_forgotten(receipts, oldest->history, oldest->seq);
     receipts_drop(receipts, oldest);
 }
@@ -354,23 +354,19 @@ void receipts_adopt(struct receipts *receipts, struct receipt *receipt, unsigned
     receipt->seq = ++receipts->seq;
 }
 
-static bool receipts_is_away(struct receipts *receipts, unsigned number) {
-    const struct receipts_history *history = receipts_history_of(receipts, number);
-    return history && history->away;
-}
-
 /* Whether the receipt goes. `all_stay`: whether all behind it stay. */
 static bool receipts_is_old(struct receipts *receipts, const struct receipt *receipt, int64_t now_ms,
                             bool *all_stay) {
-    int64_t age_ms = receipts_is_synced(receipts, receipt->history) ? INT64_MAX : now_ms - receipt->at_ms;
-    bool many = receipts->count > RECEIPTS_COVERED_MOST;
-    bool covered = receipts_is_covered(receipts, receipt) && !receipts_is_away(receipts, receipt->history);
-    *all_stay =
-        age_ms <= RECEIPTS_COVERED_SHORT_MS || (!many && (!covered || age_ms <= RECEIPTS_COVERED_LONG_MS));
-    return covered && !*all_stay && !receipt->todo;
+    const struct receipts_history *history = receipts_history_of(receipts, receipt->history);
+    int64_t age_ms = history && history->synced ? INT64_MAX : now_ms - receipt->at_ms;
+    bool many = receipts->count > RECEIPTS_REPLICATED_MOST;
+    bool replicated = receipts_is_replicated(receipts, receipt) && !(history && history->away);
+    *all_stay = age_ms <= RECEIPTS_REPLICATED_SHORT_MS ||
+                (!many && (!replicated || age_ms <= RECEIPTS_REPLICATED_LONG_MS));
+    return replicated && !*all_stay && !receipt->todo;
 }
 
-/* Receipts behind the first one that is not covered stay for longer, unless there are many. A call passes
+/* Receipts behind the first one that is not replicated stay for longer, unless there are many. A call passes
  * over at most PASS_MOST receipts, since the loop's other work waits; the next call goes on there. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms) {
     struct receipt *receipt =

@@ -6,10 +6,11 @@
  * order that was lost and made again has its own receipt beside the first.
  *
  * Each receipt belongs to a history (struct replication), by the history's number, and has a sequence number
- * (`seq`). A history is covered up to a sequence number: replicas have all that was acknowledged until then.
- * - Receipts that are not covered are kept, up to RECEIPTS_MAX. Beyond that the oldest one is forgotten, and
- *   the history notes that.
- * - Covered receipts are kept for a while longer. A replica may itself lose what it wrote last, as may a
+ * (`seq`). A history is replicated up to a sequence number: replicas have all that was acknowledged until
+ * then. Where no replica can be promoted, all that was acknowledged counts as replicated.
+ * - Receipts that are not replicated are kept, up to RECEIPTS_MAX. Beyond that the oldest one is forgotten,
+ * and the history notes that.
+ * - Replicated receipts are kept for a while longer. A replica may itself lose what it wrote last, as may a
  *   server without replicas; and a slot may move to a master whose replica does not have it yet. They are
  *   also kept until their server is back, or another one is in its place. Nothing is added to a history
  *   whose server is away, so these do not grow in number. */
@@ -22,15 +23,22 @@
 
 enum {
     RECEIPTS_MAX = 1 << 20,
-    /* Covered receipts are kept for the SHORT time; while there are at most MOST of them, for the LONG time.
+    /* Replicated receipts are kept for the SHORT time; while there are at most MOST of them, for the LONG
+     * time.
      */
-    RECEIPTS_COVERED_SHORT_MS = 3000,
-    RECEIPTS_COVERED_MOST = 65536,
-    RECEIPTS_COVERED_LONG_MS = 60000,
+    RECEIPTS_REPLICATED_SHORT_MS = 3000,
+    RECEIPTS_REPLICATED_MOST = 65536,
+    RECEIPTS_REPLICATED_LONG_MS = 60000,
     RECEIPTS_HISTORIES = 64
 };
 
-enum receipt_kind { RECEIPT_ITEM, RECEIPT_MOVE, RECEIPT_ORDER, RECEIPT_JOURNAL };
+/* What it is a receipt of; and the kind of loss if that is lost. */
+enum receipt_kind {
+    RECEIPT_ITEM = INVENTORY_LOST_ITEM,
+    RECEIPT_MOVE = INVENTORY_LOST_MOVE,
+    RECEIPT_ORDER = INVENTORY_LOST_ORDER,
+    RECEIPT_JOURNAL = INVENTORY_LOST_TRANSACTION
+};
 
 /* Small, since a busy sale has a hundred thousand of them. */
 struct receipt {
@@ -39,7 +47,7 @@ struct receipt {
     uint64_t seq;
     int64_t at_ms;
     uint32_t hash;    /* of its name; set once it is in the index */
-    unsigned history; /* its number; 0: not told, counts as covered */
+    unsigned history; /* its number; 0: not told, counts as replicated */
     enum receipt_kind kind : 8;
     bool indexed; /* it can be found by its name */
     bool told;    /* it was reported that it does not fit */
@@ -55,11 +63,12 @@ TAILQ_HEAD(receipt_list, receipt);
 /* A history, as far as receipts need it. */
 struct receipts_history {
     unsigned number;
-    bool synced;        /* what is acknowledged is synced to the only disk: nothing need be kept */
-    bool away;          /* its server is away: what may be shown to it stays */
-    uint64_t covered;   /* all receipts up to this one are covered */
-    uint64_t forgotten; /* the newest receipt that was forgotten before it was covered; 0: none was */
-    uint64_t dropped;   /* the newest covered or synced receipt that is not kept any more; 0: there is none */
+    bool synced;         /* what is acknowledged is synced to the only disk: nothing need be kept */
+    bool away;           /* its server is away: what may be shown to it stays */
+    uint64_t replicated; /* all receipts up to this one are replicated */
+    uint64_t forgotten;  /* the newest receipt that was forgotten before it was replicated; 0: none was */
+    uint64_t
+        dropped; /* the newest replicated or synced receipt that is not kept any more; 0: there is none */
     struct receipt *passed; /* the last receipt that the current pass has met; NULL: none yet */
 };
 
@@ -124,8 +133,8 @@ void receipts_end_history(struct receipts *receipts, unsigned number);
 void receipts_begin_pass(struct receipts *receipts, unsigned number);
 /* The next receipt of the pass; NULL: all were met. */
 struct receipt *receipts_pass(struct receipts *receipts, unsigned number);
-/* Marks all receipts of the history up to `seq` as covered. */
-void receipts_cover(struct receipts *receipts, unsigned number, uint64_t seq);
+/* Marks all receipts of the history up to `seq` as replicated. */
+void receipts_set_replicated(struct receipts *receipts, unsigned number, uint64_t seq);
 
 /* `synced` of a history, false if there is none such. */
 bool receipts_is_synced(struct receipts *receipts, unsigned number);
@@ -138,13 +147,13 @@ bool receipts_skip(struct receipts *receipts, unsigned number);
 /* `dropped` of a history. */
 uint64_t receipts_dropped(struct receipts *receipts, unsigned number);
 
-/* How many receipts are not covered, or have `todo`. Reads all of them. */
+/* How many receipts are not replicated, or have `todo`. Reads all of them. */
 int receipts_open(struct receipts *receipts);
-/* Whether receipts of the history were forgotten before they were covered; clears that. 0: of the histories
- * that have ended. */
+/* Whether receipts of the history were forgotten before they were replicated; clears that. 0: of the
+ * histories that have ended. */
 bool receipts_take_forgotten(struct receipts *receipts, unsigned number);
 
-/* Forgets covered receipts that are old, unless their server is away. Call it now and then, but not while
+/* Forgets replicated receipts that are old, unless their server is away. Call it now and then, but not while
  * receipts are shown. */
 void receipts_tick(struct receipts *receipts, int64_t now_ms);
 

@@ -1,5 +1,5 @@
-/* How far the replicas of each server are. What all connected replicas have is covered (receipts.h). Where
- * there are no replicas: whether the server syncs each write to its disk. */
+/* How far the replicas of each server are. What all connected replicas have counts as replicated
+ * (receipts.h). Where there are no replicas: whether the server syncs each write to its disk. */
 #include "inventory/purchases/putback.h"
 
 #include <stdlib.h>
@@ -28,15 +28,15 @@ void replicas_note(struct history *history, const struct replication *now) {
 }
 
 /* What was acknowledged up to this receipt was written below the offset, and need not be kept. */
-static void replicas_cover(struct purchases *purchases, struct history *history, uint64_t seq,
-                           int64_t offset) {
-    unsigned count = history->cover_count;
-    receipts_cover(&purchases->putback->receipts, history->number, seq);
-    if (count && history->covers[(count - 1) % HISTORY_COVERS].seq >= seq)
+static void replicas_note_replicated(struct purchases *purchases, struct history *history, uint64_t seq,
+                                     int64_t offset) {
+    unsigned count = history->offset_count;
+    receipts_set_replicated(&purchases->putback->receipts, history->number, seq);
+    if (count && history->offsets[(count - 1) % HISTORY_OFFSETS].seq >= seq)
         return;
-    history->covers[count % HISTORY_COVERS].seq = seq;
-    history->covers[count % HISTORY_COVERS].offset = offset;
-    history->cover_count++;
+    history->offsets[count % HISTORY_OFFSETS].seq = seq;
+    history->offsets[count % HISTORY_OFFSETS].offset = offset;
+    history->offset_count++;
 }
 
 static void replicas_note_info(struct purchases *purchases, struct history *history,
@@ -44,13 +44,13 @@ static void replicas_note_info(struct purchases *purchases, struct history *hist
     struct receipts *receipts = &purchases->putback->receipts;
     replicas_note(history, now);
     if (!replicas_can_promote(purchases, history)) {
-        replicas_cover(purchases, history, seq, now->offset);
+        replicas_note_replicated(purchases, history, seq, now->offset);
         return;
     }
     receipts_set_synced(receipts, history->number, false);
     if (now->connected > 0 && replication_count(info, history->mark_offset) == now->connected) {
         history->copied_offset = history->mark_offset;
-        replicas_cover(purchases, history, history->mark, history->mark_offset);
+        replicas_note_replicated(purchases, history, history->mark, history->mark_offset);
     } else if (history->mark) {
         return;
     }

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/info.h"
 #include "inventory/store/shared.h"
 
 enum { REASON_SIZE = sizeof(((struct inventory_health *)0)->reason), TICK_MS = 125, TICKS = 2 };
 
-/* One server's part in a request. */
-struct part {
+/* A server that is asked. */
+struct asked {
     struct request *request;
     const struct redis *redis; /* NULL: it is not asked */
     char address[sizeof(((struct inventory_server *)0)->address)];
@@ -20,7 +19,7 @@ struct part {
 /* The caller does not wait for a server that hangs, as long as another one sells. The request lives until its
  * timer is closed and all late replies have come. */
 struct request {
-    struct shared *shared;
+    struct inventory *inventory;
     inventory_health_fn *fn; /* NULL: it was answered */
     void *ctx;
     uv_timer_t timer;
@@ -30,16 +29,16 @@ struct request {
     int good;                /* servers that have answered, and sell */
     char fault[REASON_SIZE]; /* the first fault of a server: what that server has is not sold */
     struct inventory_health health;
-    int part_count;
-    struct part parts[]; /* as router_servers() counts them */
+    int asked_count;
+    struct asked asked[]; /* as router_servers() counts them */
 };
 
-static void health_print_address(char out[sizeof(((struct part *)0)->address)],
+static void health_print_address(char out[sizeof(((struct asked *)0)->address)],
                                  const struct redis_target *target) {
     if (target->port)
-        snprintf(out, sizeof(((struct part *)0)->address), "%.80s:%d", target->host, target->port);
+        snprintf(out, sizeof(((struct asked *)0)->address), "%.80s:%d", target->host, target->port);
     else
-        snprintf(out, sizeof(((struct part *)0)->address), "%.90s", target->host);
+        snprintf(out, sizeof(((struct asked *)0)->address), "%.90s", target->host);
 }
 
 /* Notes what one server says; where several differ, the text is "mixed". */
@@ -54,9 +53,12 @@ static void health_refuse(struct inventory_health *health, const char *reason) {
         snprintf(health->reason, sizeof health->reason, "%s", reason);
 }
 
-__attribute__((format(printf, 2, 3))) static void health_note_fault(struct request *request,
-                                                                    const char *format, ...) {
+/* `asked`: the server that is faulty; NULL: it is none of those asked. */
+__attribute__((format(printf, 3, 4))) static void
+health_note_fault(struct request *request, struct asked *asked, const char *format, ...) {
     va_list list;
+    if (asked)
+        asked->faulty = true;
     if (request->fault[0])
         return;
     va_start(list, format);
@@ -65,13 +67,12 @@ __attribute__((format(printf, 2, 3))) static void health_note_fault(struct reque
 }
 
 /* How its faults name the server. */
-static const char *health_name(const struct part *part) {
-    return router_is_one(part->request->shared->store) ? "the store" : part->address;
+static const char *health_name(const struct asked *asked) {
+    return router_is_one(asked->request->inventory->shared.store) ? "the store" : asked->address;
 }
 
-static void health_note_fault_of(struct part *part, const char *what) {
-    part->faulty = true;
-    health_note_fault(part->request, "%s %s", health_name(part), what);
+static void health_note_fault_of(struct asked *asked, const char *what) {
+    health_note_fault(asked->request, asked, "%s %s", health_name(asked), what);
 }
 
 /* Before Redis 6.2. */
@@ -83,22 +84,20 @@ static bool health_is_old(const char *version) {
 }
 
 /* The connection broke before the reply. */
-static void health_note_broken(struct part *part) {
-    const char *error = redis_error(part->redis);
-    part->faulty = true;
-    health_note_fault(part->request, "no connection to %s: %.150s", health_name(part),
+static void health_note_broken(struct asked *asked) {
+    const char *error = redis_error(asked->redis);
+    health_note_fault(asked->request, asked, "no connection to %s: %.150s", health_name(asked),
                       *error ? error : "it broke");
 }
 
-static void health_note_error(struct part *part, const char *error) {
-    bool one = router_is_one(part->request->shared->store);
-    part->faulty = true;
-    health_note_fault(part->request, "%s%s%.150s", one ? "" : part->address, one ? "" : ": ", error);
+static void health_note_error(struct asked *asked, const char *error) {
+    bool one = router_is_one(asked->request->inventory->shared.store);
+    health_note_fault(asked->request, asked, "%s%s%.150s", one ? "" : asked->address, one ? "" : ": ", error);
 }
 
 /* A store that is full refuses orders; one that may evict keys loses orders. */
-static void health_judge_memory(struct part *part, const char *info) {
-    struct inventory_health *health = &part->request->health;
+static void health_judge_memory(struct asked *asked, const char *info) {
+    struct inventory_health *health = &asked->request->health;
     char used[32] = "0", most[32] = "0";
     char policy[32];
     if (!info_find(info, "maxmemory_policy", policy, sizeof policy))
@@ -110,37 +109,36 @@ static void health_judge_memory(struct part *part, const char *info) {
     if (limit > 0 && strcmp(policy, "noeviction") != 0)
         health_refuse(health, "the store may evict orders: its maxmemory-policy must be noeviction");
     else if (limit > 0 && strtoll(used, NULL, 10) >= limit)
-        health_note_fault_of(part, "is out of memory (maxmemory)");
+        health_note_fault_of(asked, "is out of memory (maxmemory)");
 }
 
 /* A master with fewer replicas than an order must be on sells nothing, see barrier.h. */
-static bool health_lacks_replicas(struct request *request, const char *address, int replicas) {
+static void health_judge_count(struct request *request, struct asked *asked, const char *address,
+                               int replicas) {
     int wanted = request->health.replicas;
     if (replicas < wanted)
-        health_note_fault(request, "%s has %d of the %d replicas that --replicas %d needs", address, replicas,
-                          wanted, wanted);
-    return replicas < wanted;
+        health_note_fault(request, asked, "%s has %d of the %d replicas that --replicas %d needs", address,
+                          replicas, wanted, wanted);
 }
 
 /* Notes the server and its replicas. With --replicas this reply, too, was held until the replicas had all
  * that is older. */
-static void health_judge_replicas(struct part *part, const char *info) {
-    struct inventory_health *health = &part->request->health;
+static void health_judge_replicas(struct asked *asked, const char *info) {
+    struct inventory_health *health = &asked->request->health;
     struct replication replication;
     if (!replication_read(&replication, info))
         return;
-    if (health_lacks_replicas(part->request, part->address, replication.replicas))
-        part->faulty = true;
+    health_judge_count(asked->request, asked, asked->address, replication.replicas);
     if (health->server_count == INVENTORY_SERVERS_TOLD)
         return;
     struct inventory_server *server = &health->servers[health->server_count++];
-    snprintf(server->address, sizeof server->address, "%s", part->address);
+    snprintf(server->address, sizeof server->address, "%s", asked->address);
     server->replicas = replication.replicas;
-    server->proven = redis_replicas(part->redis);
+    server->proven = redis_replicas(asked->redis);
 }
 
-static void health_judge(struct part *part, const char *info) {
-    struct inventory_health *health = &part->request->health;
+static void health_judge(struct asked *asked, const char *info) {
+    struct inventory_health *health = &asked->request->health;
     char text[64], version[32] = "unknown", role[16] = "unknown";
     info_find(info, "redis_version", version, sizeof version); /* of Valkey: what it is compatible with */
     info_find(info, "role", role, sizeof role);
@@ -151,47 +149,47 @@ static void health_judge(struct part *part, const char *info) {
     if (health_is_old(version))
         health_refuse(health, "the store is older than Redis 6.2");
     if (info_find(info, "loading", text, sizeof text) && strcmp(text, "1") == 0)
-        health_note_fault_of(part, "is loading its data");
+        health_note_fault_of(asked, "is loading its data");
     if (strcmp(role, "slave") == 0)
-        health_note_fault_of(part, "is a replica, and read-only");
+        health_note_fault_of(asked, "is a replica, and read-only");
     if (info_find(info, "aof_last_write_status", text, sizeof text) && strcmp(text, "ok") != 0)
-        health_note_fault_of(part, "cannot write its append-only file");
+        health_note_fault_of(asked, "cannot write its append-only file");
     /* INFO has this number where writes need good replicas. How many they need it does not tell. */
     if (info_find(info, "min_slaves_good_slaves", text, sizeof text) && strcmp(text, "0") == 0)
-        health_note_fault_of(part, "has no good replica, and min-replicas-to-write needs one");
-    health_judge_memory(part, info);
-    health_judge_replicas(part, info);
+        health_note_fault_of(asked, "has no good replica, and min-replicas-to-write needs one");
+    health_judge_memory(asked, info);
+    health_judge_replicas(asked, info);
 }
 
 static void health_on_info(void *ctx, const struct redis_value *value) {
-    struct part *part = ctx;
+    struct asked *asked = ctx;
     const char *text = value ? redis_value_text(value) : NULL;
     if (!value)
-        health_note_broken(part);
-    else if (store_status(part->request->shared, value) != INVENTORY_OK)
-        health_note_error(part, text);
+        health_note_broken(asked);
+    else if (store_status(&asked->request->inventory->shared, value) != INVENTORY_OK)
+        health_note_error(asked, text);
     else if (text)
-        health_judge(part, text);
+        health_judge(asked, text);
 }
 
 /* ---- the answer ---- */
 
 /* A master with too few replicas is not up. But it was reached, and has told how many replicas it has. */
 static void health_judge_lost(struct request *request) {
-    const struct router *store = request->shared->store;
-    char address[sizeof(((struct part *)0)->address)];
+    const struct router *store = request->inventory->shared.store;
+    char address[sizeof(((struct asked *)0)->address)];
     for (int i = 0; i < router_servers(store); i++) {
         const struct redis *redis = router_server(store, i);
         if (!redis || redis_is_up(redis) || !redis_was_reached(redis) || !redis_history(redis)->is_master)
             continue;
         health_print_address(address, redis_address_now(redis));
-        health_lacks_replicas(request, address, redis_history(redis)->replicas);
+        health_judge_count(request, NULL, address, redis_history(redis)->replicas);
     }
 }
 
 static void health_note_unreachable(struct request *request, const char *what) {
-    const char *error = store_last_error(request->shared);
-    health_note_fault(request, "%s%s%.200s", what, *error ? ": " : "", error);
+    const char *error = inventory_last_error(request->inventory);
+    health_note_fault(request, NULL, "%s%s%.200s", what, *error ? ": " : "", error);
 }
 
 static void health_free_if_done(struct request *request) {
@@ -208,14 +206,14 @@ static void health_on_timer_closed(uv_handle_t *timer) {
 /* The store is ready if one master sells, whatever is wrong with the others. */
 static void health_answer(struct request *request) {
     struct inventory_health *health = &request->health;
-    for (int i = 0; i < request->part_count; i++) {
-        if (request->parts[i].redis && !request->parts[i].answered)
-            health_note_fault_of(&request->parts[i], "does not answer");
+    for (int i = 0; i < request->asked_count; i++) {
+        if (request->asked[i].redis && !request->asked[i].answered)
+            health_note_fault_of(&request->asked[i], "does not answer");
     }
     health_judge_lost(request);
     if (request->good == 0)
         health_note_unreachable(request, "no connection to the store");
-    else if (!router_is_whole(request->shared->store))
+    else if (!router_is_whole(request->inventory->shared.store))
         health_note_unreachable(request, "a part of the store cannot be reached");
     health->ready = request->good > 0 && !health->reason[0];
     health_refuse(health, request->fault);
@@ -246,32 +244,25 @@ static void health_count_down(struct request *request) {
 }
 
 static void health_on_appendfsync(void *ctx, const struct redis_value *value) {
-    struct part *part = ctx;
-    struct request *request = part->request;
+    struct asked *asked = ctx;
+    struct request *request = asked->request;
     struct inventory_health *health = &request->health;
     const char *text =
         value && redis_value_count(value) == 2 ? redis_value_text(redis_value_at(value, 1)) : NULL;
     if (text)
         health_note(health->appendfsync, sizeof health->appendfsync, text);
     if (!value)
-        health_note_broken(part);
-    part->answered = true;
-    request->good += !part->faulty;
+        health_note_broken(asked);
+    asked->answered = true;
+    request->good += !asked->faulty;
     health_count_down(request);
 }
 
-static void health_ask(struct part *part, struct redis *redis) {
-    part->redis = redis;
-    health_print_address(part->address, redis_address_now(redis));
-    part->request->pending++;
-    redis_callf(redis, health_on_info, part, "INFO");
-    redis_callf(redis, health_on_appendfsync, part, "CONFIG GET appendfsync");
-}
-
-void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
+void inventory_health_read(struct inventory *inventory, inventory_health_fn *fn, void *ctx) {
+    struct shared *shared = &inventory->shared;
     const struct router *store = shared->store;
     int count = router_servers(store);
-    struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->parts);
+    struct request *request = calloc(1, sizeof *request + (size_t)count * sizeof *request->asked);
     struct inventory_health unknown = {.version = "unknown",
                                        .role = "unknown",
                                        .appendonly = "unknown",
@@ -284,15 +275,21 @@ void health_read(struct shared *shared, inventory_health_fn *fn, void *ctx) {
         return;
     }
     *request = (struct request){
-        .shared = shared, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .part_count = count};
+        .inventory = inventory, .fn = fn, .ctx = ctx, .pending = 1, .health = unknown, .asked_count = count};
     request->timer.data = request;
     uv_timer_init(shared->loop, &request->timer);
     uv_timer_start(&request->timer, health_on_tick, TICK_MS, TICK_MS);
     for (int i = 0; i < count; i++) {
         struct redis *redis = router_server(store, i);
-        request->parts[i].request = request;
-        if (redis && redis_is_up(redis))
-            health_ask(&request->parts[i], redis);
+        struct asked *asked = &request->asked[i];
+        asked->request = request;
+        if (!redis || !redis_is_up(redis))
+            continue;
+        asked->redis = redis;
+        health_print_address(asked->address, redis_address_now(redis));
+        request->pending++;
+        redis_callf(redis, health_on_info, asked, "INFO");
+        redis_callf(redis, health_on_appendfsync, asked, "CONFIG GET appendfsync");
     }
     health_count_down(request);
 }

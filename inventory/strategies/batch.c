@@ -14,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
-#include "inventory/purchases/purchase.h"
-#include "inventory/store/item_terms.h"
-#include "inventory/store/shared.h"
 #include "inventory/strategies/strategies.h"
 #include "purchase.lua.h"
 
@@ -59,7 +55,7 @@ static struct batch *batch_new(struct strategies *strategies, struct item *item,
     batch->flight = flight;
     batch->item = item;
     batch->count = 0;
-    item->users++;
+    item->refs++;
     if (flight)
         flight->open++;
     return batch;
@@ -378,16 +374,6 @@ static bool batch_may_leave(const struct lane *lane) {
            (lane->in_flight < IN_FLIGHT_MAX && lane->gathered >= lane->in_flight_purchases);
 }
 
-/* NULL when out of memory. */
-static struct flight *flight_new(struct lane *lane) {
-    struct flight *flight = malloc(sizeof *flight);
-    if (!flight)
-        return NULL;
-    *flight = (struct flight){.lane = lane, .open = 1};
-    lane->in_flight++;
-    return flight;
-}
-
 /* A batch of the purchases that wait for the item, as far as the flight has room; NULL: out of memory. */
 static struct batch *batch_take(struct strategies *strategies, struct item *item, struct flight *flight) {
     struct batch *batch = batch_new(strategies, item, flight);
@@ -406,11 +392,13 @@ static struct batch *batch_take(struct strategies *strategies, struct item *item
 /* Sends one flight, with the items on sale in one call. An item with more purchases than there is room for
  * goes to the end of the line. False: out of memory; the next turn tries again. */
 static bool batch_send_flight(struct strategies *strategies, struct lane *lane) {
-    struct flight *flight = flight_new(lane);
+    struct flight *flight = malloc(sizeof *flight);
     struct batch *sale = NULL, **last = &sale, *batch = NULL;
     struct item *item;
     if (!flight)
         return false;
+    *flight = (struct flight){.lane = lane, .open = 1};
+    lane->in_flight++;
     bool alone = shared_now_ms(strategies->shared) < lane->alone_until_ms;
     while (flight->purchases < INVENTORY_BATCH_MAX && !(alone && batch) && (item = lane_take(lane))) {
         batch = batch_take(strategies, item, flight);
@@ -440,14 +428,14 @@ void batch_flush(struct strategies *strategies) {
     }
 }
 
-static void batch_gather(struct inventory_purchase *purchase) {
+void batch_start(struct inventory_purchase *purchase) {
     struct lane *lane = lane_of(purchase->purchases, purchase->in);
     STAILQ_INSERT_TAIL(&purchase->in->waiting, purchase, next);
     lane->gathered++;
     lane_add(lane, purchase->in);
 }
 
-static void batch_send_alone(struct inventory_purchase *purchase) {
+void batch_start_alone(struct inventory_purchase *purchase) {
     struct batch *batch = batch_new(purchase->strategies, purchase->in, NULL);
     if (!batch) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
@@ -456,6 +444,3 @@ static void batch_send_alone(struct inventory_purchase *purchase) {
     batch_add(batch, purchase, clock_wall_ms(batch->strategies->shared->config.clock));
     (batch->item->sold_out ? batch_send_check : batch_send_sale)(batch);
 }
-
-const struct strategy strategy_batch = {.start = batch_gather};
-const struct strategy strategy_lua = {.start = batch_send_alone};

@@ -1,12 +1,10 @@
-#include "inventory/strategies/client_side.h"
+#include "inventory/strategies/strategies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fenced.lua.h"
-#include "inventory/store/item_terms.h"
-#include "inventory/store/shared.h"
 
 static const struct redis_script fenced_script = {fenced_lua, fenced_lua_sha1};
 
@@ -54,16 +52,10 @@ enum inventory_status fenced_decode(struct inventory_purchase *purchase, const s
     return known ? INVENTORY_OK : INVENTORY_UNKNOWN;
 }
 
-void fenced_send_read(struct inventory_purchase *purchase, redis_reply_fn *fn) {
-    fenced_call(purchase, "read", item_fields, ITEM_FIELDS, fn);
-}
-
 void fenced_send_write(struct inventory_purchase *purchase, int64_t expires_ms, redis_reply_fn *fn) {
     const struct client_read *read = purchase->read;
-    char quantity[24], expires[24];
-    snprintf(quantity, sizeof quantity, "%lld", (long long)purchase->quantity);
-    snprintf(expires, sizeof expires, "%lld", (long long)expires_ms);
-    const char *const more[] = {quantity, read->record, expires};
+    struct number quantity = number_of(purchase->quantity), expires = number_of(expires_ms);
+    const char *const more[] = {quantity.text, read->record, expires.text};
     fenced_call(purchase, "write", more, 3, fn);
 }
 
@@ -166,33 +158,8 @@ void client_callf(struct inventory_purchase *purchase, redis_reply_fn *fn, const
     va_end(list);
 }
 
-static void client_read_item(struct inventory_purchase *purchase) {
-    const char *argv[ITEM_ARGC];
-    item_command(argv, purchase->in->keys.item);
-    if (purchase->read->redis)
-        redis_call(purchase->read->redis, client_on_item, purchase, ITEM_ARGC, argv);
-    else
-        router_call(purchase->read->store, client_on_item, purchase, ITEM_ARGC, argv);
-}
-
-/* The time of the server that has the item. */
-static void client_read_time(struct inventory_purchase *purchase) {
-    struct client_read *read = purchase->read;
-    struct redis *redis = read->redis ? read->redis : router_connection(read->store, purchase->in->keys.item);
-    if (redis)
-        redis_callf(redis, client_on_time, purchase, "TIME");
-    else
-        client_on_time(purchase, redis_unsent);
-}
-
-void client_read_begin(struct inventory_purchase *purchase, enum inventory_strategy strategy,
-                       void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
-    client_read_over(purchase, purchase->purchases->shared->store, NULL, strategy, next);
-}
-
-void client_read_over(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
-                      enum inventory_strategy strategy,
-                      void (*next)(struct inventory_purchase *purchase, enum inventory_status status)) {
+void client_read_begin(struct inventory_purchase *purchase, struct router *store, struct redis *redis,
+                       enum inventory_strategy strategy, client_next_fn *next) {
     const struct sale_keys *keys = &purchase->in->keys;
     if (!purchase->read && !(purchase->read = malloc(sizeof *purchase->read))) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
@@ -200,7 +167,7 @@ void client_read_over(struct inventory_purchase *purchase, struct router *store,
     }
     struct client_read *read = purchase->read;
     bool locked = strategy == INVENTORY_LOCKED && purchase->purchases->shared->config.fencing;
-    *read = (struct client_read){.store = store,
+    *read = (struct client_read){.store = store ? store : purchase->purchases->shared->store,
                                  .redis = redis,
                                  .next = next,
                                  .begun_as = strategy,
@@ -208,11 +175,21 @@ void client_read_over(struct inventory_purchase *purchase, struct router *store,
     purchase_set_connection(purchase, redis);
     purchase->sent_ms = clock_wall_ms(purchase->purchases->shared->config.clock);
     if (read->fenced || (locked && purchase->token.epoch > 0)) {
-        fenced_send_read(purchase, client_on_fenced);
+        fenced_call(purchase, "read", item_fields, ITEM_FIELDS, client_on_fenced);
         return;
     }
-    client_read_time(purchase);
-    client_read_item(purchase);
+    /* The time is that of the server which has the item. */
+    struct redis *server = redis ? redis : router_connection(read->store, keys->item);
+    if (server)
+        redis_callf(server, client_on_time, purchase, "TIME");
+    else
+        client_on_time(purchase, redis_unsent);
+    const char *argv[ITEM_ARGC];
+    item_command(argv, keys->item);
+    if (redis)
+        redis_call(redis, client_on_item, purchase, ITEM_ARGC, argv);
+    else
+        router_call(read->store, client_on_item, purchase, ITEM_ARGC, argv);
     client_callf(purchase, client_on_order, "HGET %s %s", keys->item, purchase->digest);
     client_callf(purchase, client_on_user, "HGET %s " USER_FIELD "%s", keys->item, purchase->user);
 }

@@ -4,8 +4,6 @@
  * are two steps, so a crash between them leaves units nowhere. And units that are about to be refunded are
  * missing meanwhile: somebody can be told "sold out" although units are left, even a buyer whose own key wins
  * them at that moment in another process. */
-#include "inventory/store/shared.h"
-#include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 
 /* Another attempt with the same key was faster: its order stands. */
@@ -124,8 +122,6 @@ static void decr_on_read(struct inventory_purchase *purchase, enum inventory_sta
                      -(long long)purchase->quantity);
 }
 
-static void decr_start(struct inventory_purchase *purchase) {
-    client_read_begin(purchase, INVENTORY_DECR, decr_on_read);
+void decr_start(struct inventory_purchase *purchase) {
+    client_read_begin(purchase, NULL, NULL, INVENTORY_DECR, decr_on_read);
 }
-
-const struct strategy strategy_decr = {.start = decr_start};

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/store/shared.h"
-#include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
 
 enum { CONNECTIONS = 4 };
@@ -68,7 +66,7 @@ static void optimistic_on_executed(void *ctx, const struct redis_value *value) {
         return;
     }
     metric_add(&strategies->shared->metrics->conflicts, 1);
-    if (clock_mono_ms(strategies->shared->config.clock) > purchase->deadline_ms)
+    if (shared_now_ms(strategies->shared) > purchase->deadline_ms)
         optimistic_leave(purchase, INVENTORY_OVERLOADED);
     else
         optimistic_attempt(optimistic_connection_of(purchase));
@@ -76,8 +74,7 @@ static void optimistic_on_executed(void *ctx, const struct redis_value *value) {
 
 static void optimistic_on_read(struct inventory_purchase *purchase, enum inventory_status status) {
     struct client_read *read = purchase->read;
-    if (read->slot_moved &&
-        clock_mono_ms(purchase->purchases->shared->config.clock) <= purchase->deadline_ms) {
+    if (read->slot_moved && shared_now_ms(purchase->purchases->shared) <= purchase->deadline_ms) {
         optimistic_attempt(optimistic_connection_of(purchase));
         return;
     }
@@ -100,7 +97,7 @@ static void optimistic_attempt(struct connection *connection) {
         return;
     }
     redis_callf(redis, NULL, NULL, "WATCH %s", purchase->in->keys.item);
-    client_read_over(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, optimistic_on_read);
+    client_read_begin(purchase, connection->store, redis, INVENTORY_OPTIMISTIC, optimistic_on_read);
 }
 
 static void optimistic_on_state(void *ctx, bool up) {
@@ -109,30 +106,28 @@ static void optimistic_on_state(void *ctx, bool up) {
         optimistic_serve(connection->of);
 }
 
-static struct optimistic *optimistic_open(struct strategies *strategies) {
-    struct optimistic *optimistic = calloc(1, sizeof *optimistic);
+/* Leaves strategies->optimistic NULL when out of memory. */
+static void optimistic_open(struct strategies *strategies) {
+    struct optimistic *optimistic = strategies->optimistic = calloc(1, sizeof *optimistic);
     if (!optimistic)
-        return NULL;
+        return;
     optimistic->strategies = strategies;
     STAILQ_INIT(&optimistic->waiting);
     for (int i = 0; i < CONNECTIONS; i++) {
         struct connection *connection = &optimistic->connections[i];
         connection->of = optimistic;
         connection->store = router_open_another(strategies->shared->store, optimistic_on_state, connection);
-        if (connection->store)
-            continue;
-        while (i-- > 0)
-            router_close(optimistic->connections[i].store);
-        free(optimistic);
-        return NULL;
+        if (!connection->store) {
+            optimistic_close(strategies);
+            return;
+        }
     }
-    return optimistic;
 }
 
-static void optimistic_start(struct inventory_purchase *purchase) {
+void optimistic_start(struct inventory_purchase *purchase) {
     struct strategies *strategies = purchase->strategies;
     if (!strategies->optimistic)
-        strategies->optimistic = optimistic_open(strategies);
+        optimistic_open(strategies);
     if (!purchase->read)
         purchase->read = calloc(1, sizeof *purchase->read);
     struct optimistic *optimistic = strategies->optimistic;
@@ -140,15 +135,14 @@ static void optimistic_start(struct inventory_purchase *purchase) {
         purchase_finish(purchase, INVENTORY_OVERLOADED);
         return;
     }
-    purchase->deadline_ms =
-        clock_mono_ms(strategies->shared->config.clock) + strategies->shared->config.call_timeout_ms;
+    purchase->deadline_ms = shared_now_ms(strategies->shared) + strategies->shared->config.call_timeout_ms;
     STAILQ_INSERT_TAIL(&optimistic->waiting, purchase, next);
     optimistic_serve(optimistic);
 }
 
 void optimistic_tick(struct strategies *strategies) {
     struct optimistic *optimistic = strategies->optimistic;
-    int64_t now_ms = clock_mono_ms(strategies->shared->config.clock);
+    int64_t now_ms = shared_now_ms(strategies->shared);
     const struct inventory_purchase *first;
     while (optimistic && (first = STAILQ_FIRST(&optimistic->waiting))) {
         bool late = now_ms > first->deadline_ms;
@@ -172,5 +166,3 @@ void optimistic_close(struct strategies *strategies) {
     free(optimistic);
     strategies->optimistic = NULL;
 }
-
-const struct strategy strategy_optimistic = {.start = optimistic_start};

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct answer *answer_make(struct seller *seller) {
     struct answer *answer = calloc(1, sizeof *answer);
@@ -172,7 +172,7 @@ struct swept {
 
 static bool is_swept(void *arg) {
     struct swept *swept = arg;
-    bool is_over = !swept->seller->inventory->purchases.sweeping; /* what it did was told */
+    bool is_over = !swept->seller->inventory->purchases->sweeping; /* what it did was told */
     if (is_over && holds_indexed(swept->redis, swept->now) == 0)
         return true;
     inventory_sweep(swept->seller->inventory);
@@ -180,7 +180,7 @@ static bool is_swept(void *arg) {
 }
 
 void holds_sweep_on(struct seller *seller) {
-    if (seller->inventory->purchases.rest_until_ms != 0)
+    if (seller->inventory->purchases->expiry_paused_until_ms != 0)
         inventory_sweep(seller->inventory);
 }
 

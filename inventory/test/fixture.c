@@ -1,10 +1,38 @@
 #include "inventory/test/fixture.h"
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
+#include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *status_text(enum inventory_status status) {
+    static const char *const texts[] = {[INVENTORY_OK] = "OK",
+                                        [INVENTORY_REPLAYED] = "REPLAYED",
+                                        [INVENTORY_SOLD_OUT] = "SOLD_OUT",
+                                        [INVENTORY_LIMIT] = "LIMIT",
+                                        [INVENTORY_NOT_STARTED] = "NOT_STARTED",
+                                        [INVENTORY_ENDED] = "ENDED",
+                                        [INVENTORY_UNKNOWN_ITEM] = "UNKNOWN_ITEM",
+                                        [INVENTORY_UNKNOWN_ORDER] = "UNKNOWN_ORDER",
+                                        [INVENTORY_UNKNOWN_BASKET] = "UNKNOWN_BASKET",
+                                        [INVENTORY_OF_BASKET] = "OF_BASKET",
+                                        [INVENTORY_PENDING] = "PENDING",
+                                        [INVENTORY_CROSS_SLOT] = "CROSS_SLOT",
+                                        [INVENTORY_EXISTS] = "EXISTS",
+                                        [INVENTORY_KEY_REUSED] = "KEY_REUSED",
+                                        [INVENTORY_TOO_MANY] = "TOO_MANY",
+                                        [INVENTORY_CONFIRMED] = "CONFIRMED",
+                                        [INVENTORY_CANCELLED] = "CANCELLED",
+                                        [INVENTORY_EXPIRED] = "EXPIRED",
+                                        [INVENTORY_WANTS_LOCK] = "WANTS_LOCK",
+                                        [INVENTORY_REFUSED] = "REFUSED",
+                                        [INVENTORY_STALE] = "STALE",
+                                        [INVENTORY_OVERLOADED] = "OVERLOADED",
+                                        [INVENTORY_UNAVAILABLE] = "UNAVAILABLE",
+                                        [INVENTORY_UNKNOWN] = "UNKNOWN"};
+    return texts[status];
+}
 
 enum inventory_strategy strategy;
 bool fenced;
@@ -201,17 +229,17 @@ void seller_wait_up(struct seller *seller) {
     SHOP_UNTIL(seller->shop, inventory_is_up(seller->inventory), "the connection is there");
 }
 
-static bool rests(const struct seller *seller) {
-    const struct putback *putback = seller->inventory->purchases.putback;
+static bool in_quarantine(const struct seller *seller) {
+    const struct putback *putback = seller->inventory->purchases->putback;
     bool any = false;
     for (int i = 0; i < putback->history_count; i++)
-        any |= putback->histories[i]->state == HISTORY_RESTS;
+        any |= putback->histories[i]->state == HISTORY_QUARANTINE;
     return any;
 }
 
 static bool is_up_by_now(void *arg) {
     struct seller *seller = arg;
-    if (!inventory_is_up(seller->inventory) && rests(seller))
+    if (!inventory_is_up(seller->inventory) && in_quarantine(seller))
         seller->shop->hurried_ms += seller->call_timeout_ms / 10; /* a call in flight is not given up */
     return inventory_is_up(seller->inventory);
 }

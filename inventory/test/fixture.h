@@ -6,7 +6,7 @@
 #ifndef INVENTORY_TEST_FIXTURE_H
 #define INVENTORY_TEST_FIXTURE_H
 
-#include "inventory/inventory.h"
+#include "inventory/store/shared.h"
 #include "test/harness.h"
 
 /* The strategy under test. run_each() runs `test` with each in turn, up to `last`; after `locked` comes
@@ -181,7 +181,9 @@ struct answer *store_health_begin(struct seller *seller);
 
 /* ---- checks ---- */
 
-#define CHECK_STATUS(got, want) CHECK_STR(inventory_status_text(got), inventory_status_text(want))
+/* The status as inventory.h names it. */
+const char *status_text(enum inventory_status status);
+#define CHECK_STATUS(got, want) CHECK_STR(status_text(got), status_text(want))
 
 /* The buyer's order is asked for this. */
 void check_order_step(struct seller *seller, const struct buy *of, enum inventory_step step,

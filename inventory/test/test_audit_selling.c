@@ -344,8 +344,8 @@ static void test_cut(void) {
         CHECK_INT(proxy_faults(proxy), before + 1);
         CHECK_STATUS(item_audit(seller, "phone", NULL), INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown, 0);
+    CHECK_INT(seller->inventory->shared.metrics->reconnects, 1);
+    CHECK_INT(seller->inventory->shared.metrics->unknown, 0);
 }
 
 /* What belongs to two items is not put together. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;
 
@@ -26,7 +26,7 @@ static struct buy *begin(struct seller *seller, const char *item, int i, int64_t
 
 /* How often this seller has called the sale's script, by itself and by what the store counted. */
 static uint64_t calls(struct seller *seller) {
-    return inventory_metrics_read(seller->inventory)->batches;
+    return seller->inventory->shared.metrics->batches;
 }
 
 static long long called(const char *command) {
@@ -49,7 +49,7 @@ static void test_one_turn_one_call(void) {
         begin(seller, "phone", i, 1);
     shop_settle(seller->shop);
     CHECK_INT(calls(seller) - before, 1);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->batched, 201);
+    CHECK_INT(seller->inventory->shared.metrics->batched, 201);
     check_scripts_run(1);
     CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 201);
     check_books(seller, &redis, "phone", 799, 0, 201);
@@ -420,10 +420,10 @@ static void test_overload(void) {
         CHECK_INT(buy->answers, i >= 300); /* refused at once */
     }
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 300);
+    CHECK_INT(seller->inventory->shared.metrics->waiting, 300);
     shop_settle(shop);
     CHECK_INT(buys_with(shop, INVENTORY_OVERLOADED), 700);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
+    CHECK_INT(seller->inventory->shared.metrics->waiting, 0);
     struct inventory_audit audit = item_audited(seller, "phone");
     CHECK_INT(audit.orders[INVENTORY_STATE_CONFIRMED], 300);
     if (strategy < INVENTORY_NAIVE || fenced)
@@ -494,11 +494,11 @@ static void test_no_conflict_with_another_item(void) {
         redis_command(&redis, "HSET", stock_key("gone"), "sold", "0", NULL);
         CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     }
-    CHECK_INT(inventory_metrics_read(seller->inventory)->conflicts, 0);
+    CHECK_INT(seller->inventory->shared.metrics->conflicts, 0);
     for (int i = 0; i < 20; i++)
         begin(seller, "phone", i, 1);
     shop_settle(seller->shop);
-    CHECK(inventory_metrics_read(seller->inventory)->conflicts > 0);
+    CHECK(seller->inventory->shared.metrics->conflicts > 0);
     CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 10);
 }
 
@@ -509,7 +509,7 @@ static void test_unknown_names_are_forgotten(void) {
         buy_begin(seller, harness_format("none%d", i), "ann", "k", 1);
     shop_settle(seller->shop);
     CHECK_INT(buys_with(seller->shop, INVENTORY_UNKNOWN_ITEM), 3000);
-    CHECK_INT(seller->inventory->purchases.items.count, 0);
+    CHECK_INT(seller->inventory->purchases->items.count, 0);
     CHECK_STR(store_dump(&redis, true), "");
 }
 

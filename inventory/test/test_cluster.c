@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/redis/slots.h"
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 #include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { MASTERS = 3 };
 
@@ -145,11 +145,11 @@ static void test_split_items(void) {
     const char *other = item_beside("phone");
     item_sell(seller, "phone", INVENTORY_BATCH, 100);
     item_sell(seller, other, INVENTORY_BATCH, 100);
-    uint64_t calls = inventory_metrics_read(seller->inventory)->batches;
+    uint64_t calls = seller->inventory->shared.metrics->batches;
     struct buy *first[] = {buy_begin(seller, "phone", "ann", "k0", 1),
                            buy_begin(seller, other, "ann", "k0", 1)};
     shop_settle(seller->shop);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->batches - calls, 1); /* together */
+    CHECK_INT(seller->inventory->shared.metrics->batches - calls, 1); /* together */
     redis_cluster_begin_move(stock_key("phone"), from, to);
     redis_cluster_move_key(stock_key("phone"), from, to);
     struct buy *next[] = {buy_begin(seller, "phone", "ann", "k1", 1),

@@ -2,9 +2,9 @@
  * with a part of it that is gone. */
 #include <string.h>
 
-#include "inventory/layers.h"
-#include "inventory/lock_epoch.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { MASTERS = 3 };
 

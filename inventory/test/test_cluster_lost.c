@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { MASTERS = 3 };
 
@@ -175,13 +175,13 @@ static void test_master_forgotten(void) {
     CHECK(!seller_sells(seller, forgotten->other));
     redis_restart(forgotten->lives);
     SHOP_UNTIL(seller->shop, seller_sells(seller, forgotten->other), "it is sold");
-    CHECK(inventory_metrics_read(seller->inventory)->unkept > 0);
+    CHECK(seller->inventory->shared.metrics->unkept > 0);
 }
 
 static bool has_unkept(void *arg) {
     struct seller *seller = arg;
     seller->shop->hurried_ms += 100;
-    return inventory_metrics_read(seller->inventory)->unkept > 0;
+    return seller->inventory->shared.metrics->unkept > 0;
 }
 
 /* Another one gets its slots: what was sold there is lost, and it is told. */
@@ -194,7 +194,7 @@ static void test_slots_given_away(void) {
     shop_wait(seller->shop, has_unkept, seller, "it is told");
     CHECK(seller_sells(seller, forgotten->other));
     CHECK_STATUS(buy(seller, "phone", "ann", "again", 1)->status, INVENTORY_UNKNOWN_ITEM);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+    CHECK_INT(seller->inventory->shared.metrics->unkept, 1);
 }
 
 /* A master comes back at another address, with all that it had. Nothing is lost, but an instance cannot know
@@ -239,7 +239,7 @@ static void test_emptied(void) {
     redis_stop(added);
     shop_wait(seller->shop, has_one_server, seller, "its connection is closed");
     CHECK(seller_sells(seller, "phone"));
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 0);
+    CHECK_INT(seller->inventory->shared.metrics->unkept, 0);
 }
 
 int main(int argc, char **argv) {

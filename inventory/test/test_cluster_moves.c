@@ -1,10 +1,10 @@
 /* Masters of a cluster that die or are restarted while a slot moves from them, or to them. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 #include "test/harness.h"
 
 static struct redis_cluster cluster;
@@ -39,12 +39,12 @@ static void test_restarted(int moved) {
     redis_restart(from);
     seller_wait_whole(seller);
     CHECK(seller_sells(seller, other));
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+    CHECK_INT(seller->inventory->shared.metrics->unkept, 1);
     redis_cluster_move_keys(stock_key(item), from, to, 100);
     redis_cluster_end_move(&cluster, stock_key(item), to);
     CHECK(seller_sells(seller, item));
     CHECK_INT(redis_integer(to, "HGET", stock_key(item), "sold", NULL), 2);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unkept, 1);
+    CHECK_INT(seller->inventory->shared.metrics->unkept, 1);
 }
 
 /* A seller at three masters with a replica each, whose phones are of `*from`, and will be of `*to`. */
@@ -66,7 +66,7 @@ static void lose(struct seller *seller, struct redis_server *master) {
 
 static bool is_kept_no_more(void *arg) {
     struct seller *seller = arg;
-    struct receipts *receipts = &seller->inventory->purchases.putback->receipts;
+    struct receipts *receipts = &seller->inventory->purchases->putback->receipts;
     seller->shop->hurried_ms += 100;
     return !receipts_find(receipts, RECEIPT_ITEM, "phone", "");
 }
@@ -180,8 +180,8 @@ static void test_target_dies(void) {
     CHECK(seller_sells(seller, "phone"));
     lose(seller, to);
     CHECK_STATUS(buy(seller, "phone", "ann", "late", 1)->status, INVENTORY_UNKNOWN_ITEM);
-    CHECK_INT((int)inventory_metrics_read(seller->inventory)->shortage, 1); /* what was sold last is told */
-    CHECK_INT((int)inventory_metrics_read(seller->inventory)->unkept, 0);   /* of the rest no counter tells */
+    CHECK_INT((int)seller->inventory->shared.metrics->shortage, 1); /* what was sold last is told */
+    CHECK_INT((int)seller->inventory->shared.metrics->unkept, 0);   /* of the rest no counter tells */
 }
 
 static void cover_fully(const char *value) {

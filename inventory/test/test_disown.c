@@ -2,7 +2,6 @@
  * journal has stands, the other one is undone once, and what cannot be undone is told. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
@@ -18,7 +17,7 @@ static void open_pair(struct seller **late, struct seller **other) {
     *other = told_seller_open(shop_open(), pair_url(&pair), &others);
 }
 
-/* The late one stands still, so the other one rests for as long as it can take: its time passes quickly. */
+/* The late one stands still, so the quarantine lasts for as long as it can: its time passes quickly. */
 static void fail_over_to(struct seller *other) {
     pair_fail_over(&pair);
     seller_wait_down(other);
@@ -27,7 +26,7 @@ static void fail_over_to(struct seller *other) {
 
 static bool has_disowned(void *arg) {
     const struct inventory *inventory = ((struct seller *)arg)->inventory;
-    return inventory->purchases.putback->receipts.todo == 0 && inventory->shared.metrics->waiting == 0;
+    return inventory->purchases->putback->receipts.todo == 0 && inventory->shared.metrics->waiting == 0;
 }
 
 /* All of it is lost, its maker stands still for longer than a minute, and the buyers ask another one
@@ -253,12 +252,12 @@ static struct txn *make_beside_an_intent(struct seller *maker, struct seller *ot
     struct inventory_transaction intent = made->transaction;
     char move[RECORD_SIZE];
     memset(intent.nonce, 'A', strlen(intent.nonce));
-    journal_keep(&other->inventory->transactions, &intent, PHASE_INTENT, intent.created_ms);
+    journal_keep(other->inventory->transactions, &intent, PHASE_INTENT, intent.created_ms);
     lines_print_move(move, &intent, 0, WRITE_DEBIT);
     if (intent.kind == INVENTORY_TRANSFER)
-        putback_keep(&other->inventory->purchases, RECEIPT_MOVE, intent.lines[0].item, intent.nonce, move);
+        putback_keep(other->inventory->purchases, RECEIPT_MOVE, intent.lines[0].item, intent.nonce, move);
     else
-        lines_keep(&other->inventory->transactions, &intent, 0, WRITE_DEBIT);
+        lines_keep(other->inventory->transactions, &intent, 0, WRITE_DEBIT);
     return made;
 }
 

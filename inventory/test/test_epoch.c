@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/lock_epoch.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions.h"
 
 #define RECORD    "seckill:{baskets}:lock"
 #define INSTANCES "seckill:{baskets}:instances"

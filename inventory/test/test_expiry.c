@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { HOLD_MS = 30000 };
 
@@ -74,7 +74,7 @@ static void test_idle(void) {
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     holds_sweep(seller, &redis);
     CHECK_INT(indexed(), 0);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, ITEMS / 3);
+    CHECK_INT(seller->inventory->shared.metrics->expired, ITEMS / 3);
     CHECK(cost_of_sweeps(seller, SWEEPS) <= SWEEPS * A_SWEEP);
     for (int i = 0; i < ITEMS; i++)
         check_books(seller, &redis, harness_format("item%d", i), i % 3 != 1, 0, i % 3 == 1);
@@ -223,7 +223,7 @@ static void test_killed(void) {
 /* ---- a store that stood still ---- */
 
 static bool is_over(void *arg) {
-    return !((struct seller *)arg)->inventory->purchases.sweeping;
+    return !((struct seller *)arg)->inventory->purchases->sweeping;
 }
 
 /* The hold is over by the time the store goes on, and a confirm that came in time may be behind the sweep. */
@@ -241,11 +241,11 @@ static void test_stood_still(void) {
     shop_wait(seller->shop, is_over, seller, "the sweep is over");
     inventory_sweep(seller->inventory);
     shop_wait(seller->shop, is_over, seller, "another is over");
-    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 0);
+    CHECK_INT(seller->inventory->shared.metrics->expired, 0);
     seller->shop->hurried_ms += INVENTORY_HOLD_GRACE_MS + 1;
     inventory_sweep(seller->inventory);
     shop_wait(seller->shop, is_over, seller, "a third one is over");
-    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 1);
+    CHECK_INT(seller->inventory->shared.metrics->expired, 1);
     check_books(seller, &redis, "phone", 10, 0, 0);
 }
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static void start(struct redis_server *redis) {
     redis_start(redis, NULL);
@@ -70,7 +70,7 @@ static void test_stopped_when_idle(void) {
         shop_idle(seller->shop, 300);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_REPLAYED);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 1)->status, INVENTORY_OK);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 3);
+    CHECK_INT(seller->inventory->shared.metrics->reconnects, 3);
     check_books(seller, &redis, "phone", 1, 0, 2);
 }
 
@@ -200,8 +200,8 @@ static void test_restarted_empty(void) {
     CHECK_STATUS(buy(seller, "gone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     check_books(seller, &redis, "phone", 4, 0, 1);
     check_books(seller, &redis, "gone", 0, 0, 1);
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
-    SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
+    SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->receipts.count == 0,
                "the receipts are forgotten");
     restart_empty(seller, &redis);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_UNKNOWN_ITEM);
@@ -254,8 +254,8 @@ static void test_unknown_in_the_end(void) {
     struct buy *bought = buy(seller, "phone", "ann", "k", 1);
     CHECK_STATUS(bought->status, INVENTORY_UNKNOWN);
     CHECK(harness_now_ms() - from_ms >= 450);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown, 1);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->unknown_resolved, 0);
+    CHECK_INT(seller->inventory->shared.metrics->unknown, 1);
+    CHECK_INT(seller->inventory->shared.metrics->unknown_resolved, 0);
     redis_resume(&redis);
     seller_wait_up(seller);
     struct buy *again = buy(seller, "phone", "ann", "k", 1);
@@ -318,7 +318,7 @@ static void test_closed_when_busy(void) {
         for (const struct buy *buy = shop->buys; buy; buy = buy->next) {
             CHECK_INT(buy->answers, 1);
             if (buy->ctx && buy->status != INVENTORY_UNKNOWN && buy->status != INVENTORY_UNAVAILABLE)
-                FAIL("%s, closed at %d: %s", buy->item, when, inventory_status_text(buy->status));
+                FAIL("%s, closed at %d: %s", buy->item, when, status_text(buy->status));
         }
         shop_close(shop);
         if (when == 4)
@@ -360,9 +360,9 @@ static void test_closed_before_it_starts_again(void) {
     CHECK_STATUS(buy(seller, "phone", "bob", "k2", 1)->status, INVENTORY_SOLD_OUT);
     CHECK_STATUS(item_restock(other, "phone", "r", 1, NULL), INVENTORY_OK);
     struct buy *late = buy_begin(seller, "phone", "eve", "k3", 1);
-    while (STAILQ_EMPTY(&seller->inventory->purchases.again) && shop->open > 0)
+    while (STAILQ_EMPTY(&seller->inventory->purchases->again) && shop->open > 0)
         shop_turn(shop);
-    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases.again));
+    CHECK(!STAILQ_EMPTY(&seller->inventory->purchases->again));
     seller_close(seller);
     CHECK_STATUS(late->status, INVENTORY_UNAVAILABLE);
     check_books(other, &redis, "phone", 1, 0, 1);
@@ -389,7 +389,7 @@ static void test_killed_with_a_long_queue(void) {
     redis_restart(&redis);
     seller_wait_up(seller);
     shop_settle(shop);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->waiting, 0);
+    CHECK_INT(seller->inventory->shared.metrics->waiting, 0);
     if (strategy == INVENTORY_BATCH || strategy == INVENTORY_LUA || strategy == INVENTORY_OPTIMISTIC ||
         fenced)
         check_books(seller, &redis, "phone", STOCK - buys_with(shop, INVENTORY_OK), 0,

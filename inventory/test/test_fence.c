@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;
 
@@ -220,7 +220,8 @@ static void test_unknown_item(void) {
 /* A purchase has read, and is paused before its write. */
 static struct buy *pause_buyer(struct seller *seller, const char *user, const char *key, int64_t quantity) {
     struct buy *paused = buy_begin(seller, "phone", user, key, quantity);
-    SHOP_UNTIL(seller->shop, seller->inventory->work_delay.first != NULL, "the purchase has read");
+    SHOP_UNTIL(seller->shop, seller->inventory->strategies->work_delay.first != NULL,
+               "the purchase has read");
     return paused;
 }
 

@@ -1,9 +1,9 @@
 /* The memory of the server that is promoted is full. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { LONG_MS = 65000, REST_MS = 500 + 2000 };
 
@@ -31,12 +31,12 @@ static const char *order_of(const char *key) {
 }
 
 static void tick_again(uv_check_t *check) {
-    histories_tick(&((struct seller *)check->data)->inventory->purchases);
+    histories_tick(((struct seller *)check->data)->inventory->purchases);
 }
 
 static bool is_up_after_tick(void *arg) {
     struct inventory *inventory = ((struct seller *)arg)->inventory;
-    histories_tick(&inventory->purchases);
+    histories_tick(inventory->purchases);
     return inventory_is_up(inventory);
 }
 
@@ -67,15 +67,15 @@ static void test_full(void) {
     check_books(seller, &pair.replica, "seat", 1, 1, 1);
 }
 
-/* Where nothing was lost it answers reads. Who has shown what he has cannot be noted: so it rests for the
- * whole time. */
+/* Where nothing was lost it answers reads. Who has shown what he has cannot be noted: so the quarantine lasts
+ * for the whole time. */
 static void test_full_and_nothing_lost(void) {
     static const int64_t holds[] = {0, 600000};
     for (int i = 0; i < 2; i++) {
         struct seller *seller;
         fail_over_full(&seller, holds[i], false);
         seller_wait_up(seller);
-        const struct putback *putback = seller->inventory->purchases.putback;
+        const struct putback *putback = seller->inventory->purchases->putback;
         CHECK(clock_mono_ms(&seller->shop->clock) - putback->histories[1]->reached_ms >= REST_MS);
         CHECK_STATUS(order_step(seller, order_of("kept"), INVENTORY_READ, NULL), INVENTORY_OK);
         CHECK_STATUS(buy(seller, "seat", "ann", "kept", 1)->status, INVENTORY_REPLAYED);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 /* LATE_MS is for a machine that is busy. */
 enum { CALL_MS = 4000, REST_MS = CALL_MS + 2000, LATE_MS = 4000, HOLD_MS = 60000 };
@@ -31,7 +31,7 @@ static void open_two(struct seller **seller, struct seller **gone) {
 }
 
 static const struct history *last_history(const struct seller *seller) {
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     return putback->histories[putback->history_count - 1];
 }
 
@@ -125,7 +125,7 @@ static void test_restarted(int i) {
                   *gone = told_seller_open_with(shop, &options, &others);
     shop_wait(shop, have_heartbeats, &redis, "both have heartbeats");
     if (strcmp(syncs, "always") == 0)
-        SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.histories[0].synced,
+        SHOP_UNTIL(shop, seller->inventory->purchases->putback->receipts.histories[0].synced,
                    "it knows that writes are synced");
     seller_close(gone);
     redis_kill(&redis);
@@ -144,11 +144,11 @@ struct beaten {
 
 static bool has_beaten_since(void *arg) {
     const struct beaten *beaten = arg;
-    return beaten->seller->inventory->purchases.beaten_ms > beaten->since_ms;
+    return beaten->seller->inventory->purchases->heartbeat_ms > beaten->since_ms;
 }
 
 static void beat_again(struct seller *seller) {
-    struct beaten beaten = {seller, seller->inventory->purchases.beaten_ms};
+    struct beaten beaten = {seller, seller->inventory->purchases->heartbeat_ms};
     seller->shop->hurried_ms += 2000; /* a heartbeat is due */
     shop_wait(seller->shop, has_beaten_since, &beaten, "it has a newer one");
 }
@@ -255,7 +255,7 @@ static void test_one_promoted(int replicas) {
     shop_wait(seller->shop, have_heartbeats, &pair.replica, "both have heartbeats");
     if (replicas == 2) {
         redis_start_replica(&second, &pair.master);
-        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->histories[0]->replicas == 2,
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->histories[0]->replicas == 2,
                    "both replicas are known");
         pair_cut(&pair);
     }
@@ -276,7 +276,7 @@ static void test_one_promoted(int replicas) {
 
 static bool is_copied(void *arg) {
     const struct seller *seller = arg;
-    const struct history *history = seller->inventory->purchases.putback->histories[0];
+    const struct history *history = seller->inventory->purchases->putback->histories[0];
     return history->copied_offset > copied_before;
 }
 

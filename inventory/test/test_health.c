@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { MASTERS = 3 };
 

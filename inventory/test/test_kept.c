@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { LONG_MS = 65000, MASTERS = 3 };
 
@@ -13,10 +13,10 @@ static struct pair pair;
 static struct told told, others;
 
 static bool is_empty(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->receipts.count == 0;
+    return ((struct seller *)arg)->inventory->purchases->putback->receipts.count == 0;
 }
 
-static bool is_covered(void *arg) {
+static bool is_replicated(void *arg) {
     return told_open(arg) == 0;
 }
 
@@ -33,17 +33,17 @@ static void test_coverage(void) {
     CHECK(told_open(seller) > 0);
     CHECK_INT(told_open(other), 0);
     pair_mend(&pair);
-    shop_wait(seller->shop, is_covered, seller, "the replica has it");
+    shop_wait(seller->shop, is_replicated, seller, "the replica has it");
     CHECK_STR(redis_command(&pair.replica, "HGET", stock_key("phone"), "sold", NULL), "1");
     SHOP_UNTIL(seller->shop, redis_integer(&pair.master, "ZCARD", "seckill:{sellers}:alive", NULL) == 0,
                "both have left");
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
 
 static bool keeps(const struct seller *seller, const char *key) {
     CHECK_STATUS(buy((struct seller *)seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
-    return seller->inventory->purchases.putback->receipts.count > 0;
+    return seller->inventory->purchases->putback->receipts.count > 0;
 }
 
 /* One Redis that syncs each write: nothing need be kept. But with a replica it must. */
@@ -53,16 +53,17 @@ static void test_synced(void) {
     struct shop *shop = shop_open();
     struct seller *seller = told_seller_on(shop, &redis, &told);
     item_put_with(seller, "phone", 10, 0, 0);
-    seller->inventory->purchases.putback->hasty = true;
+    seller->inventory->purchases->putback->draining = true;
     shop_wait(shop, is_empty, seller, "the receipts are forgotten");
     CHECK(!keeps(seller, "k1"));
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "yes", NULL), "OK");
-    SHOP_UNTIL(shop, !seller->inventory->purchases.putback->receipts.histories[0].synced,
+    SHOP_UNTIL(shop, !seller->inventory->purchases->putback->receipts.histories[0].synced,
                "it does not sync while it rewrites its file");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "no-appendfsync-on-rewrite", "no", NULL), "OK");
     redis_start_replica(&replica, &redis);
     replica_wait(&redis);
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->histories[0]->replicas > 0, "the replica is seen");
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->histories[0]->replicas > 0,
+               "the replica is seen");
     CHECK(keeps(seller, "k2"));
 }
 
@@ -105,19 +106,19 @@ static void test_copying(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    shop_wait(shop, is_covered, seller, "the replica has it");
+    shop_wait(shop, is_replicated, seller, "the replica has it");
     start_copying(&second, &redis);
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     shop_wait(shop, has_told, &redis, "the first replica has it");
     check_open(seller);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "repl-diskless-sync-delay", "0", NULL), "OK");
-    shop_wait(shop, is_covered, seller, "both have it");
+    shop_wait(shop, is_replicated, seller, "both have it");
 }
 
 static void sell_and_forget(struct seller *seller, const char *key) {
     CHECK_STATUS(buy(seller, "phone", "ann", key, 1)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "the replicas that are connected have it");
-    seller->shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop_wait(seller->shop, is_replicated, seller, "the replicas that are connected have it");
+    seller->shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(seller->shop, is_empty, seller, "the receipts are forgotten");
 }
 
@@ -156,7 +157,7 @@ static void test_left_behind_before(void) {
 
 /* Twice: so what the server said of its disk after the first time is known. */
 static bool has_asked(void *arg) {
-    return ((struct seller *)arg)->inventory->purchases.putback->histories[0]->questions >= 2;
+    return ((struct seller *)arg)->inventory->purchases->putback->histories[0]->questions >= 2;
 }
 
 /* One Redis that loses its last moments, and says that it does not sync each write. */
@@ -166,12 +167,12 @@ static void test_one_redis(void) {
     struct shop *shop = shop_open();
     const char *url = harness_format("redis://127.0.0.1:%d", redis.port);
     struct seller *seller = told_seller_open(shop, url, &told), *other = told_seller_open(shop, url, &others);
-    seller->inventory->purchases.putback->hasty = other->inventory->purchases.putback->hasty = true;
+    seller->inventory->purchases->putback->draining = other->inventory->purchases->putback->draining = true;
     shop_wait(shop, has_asked, seller, "it was asked");
     shop_wait(shop, has_asked, other, "it was asked");
     item_put_with(seller, "phone", 10, 0, 0);
     CHECK_STATUS(buy(seller, "phone", "ann", "k1", 1)->status, INVENTORY_OK);
-    shop->hurried_ms += RECEIPTS_COVERED_LONG_MS + 1000;
+    shop->hurried_ms += RECEIPTS_REPLICATED_LONG_MS + 1000;
     shop_wait(shop, is_empty, seller, "what is old is forgotten");
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STR(redis_command(&redis, "SAVE", NULL), "OK");
@@ -197,7 +198,7 @@ static void test_away_for_long(int stopped) {
     struct seller *seller = told_seller_sold_at(&redis, &told);
     CHECK_STR(redis_command(&redis, "CONFIG", "SET", "appendonly", "no", NULL), "OK");
     CHECK_STATUS(buy(seller, "phone", "ann", "lost", 2)->status, INVENTORY_OK);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_wait(seller->shop, is_replicated, seller, "there are no replicas");
     redis_kill(&redis);
     if (!stopped)
         seller_wait_down(seller);
@@ -210,9 +211,9 @@ static void test_away_for_long(int stopped) {
     seller_wait_up(seller);
     told_check(&told, 1, 0);
     check_books(seller, &redis, "phone", 7, 0, 3);
-    shop_wait(seller->shop, is_covered, seller, "there are no replicas");
+    shop_wait(seller->shop, is_replicated, seller, "there are no replicas");
     shop_idle(seller->shop, 200);
-    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 3); /* the item, and two orders */
+    CHECK_INT(seller->inventory->purchases->putback->receipts.count, 3); /* the item, and two orders */
 }
 
 /* ---- a cluster ---- */
@@ -230,14 +231,14 @@ static void test_master_is_away(void) {
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     item_put_with(seller, "lamp", 10, 0, 0);
     CHECK_STATUS(buy(seller, "lamp", "ann", "k", 1)->status, INVENTORY_OK);
-    shop_wait(shop, is_covered, seller, "there are no replicas");
+    shop_wait(shop, is_replicated, seller, "there are no replicas");
     redis_kill(dies);
     seller_wait_not_whole(seller);
     shop->hurried_ms += LONG_MS;
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->receipts.count == 2,
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->receipts.count == 2,
                "what was sold elsewhere is forgotten");
     shop_idle(shop, 200);
-    CHECK_INT(seller->inventory->purchases.putback->receipts.count, 2); /* the item, and an order */
+    CHECK_INT(seller->inventory->purchases->putback->receipts.count, 2); /* the item, and an order */
 }
 
 /* Each master has a replica. Who is paused for a moment does not count as gone. */
@@ -281,7 +282,7 @@ static void test_unkept_of_one(void) {
     item_put_with(seller, "phone", 10, 0, 0);
     redis_wait_copied(phone, phone + MASTERS);
     redis_pause(phone + MASTERS);
-    seller->inventory->purchases.putback->receipts.max = 2;
+    seller->inventory->purchases->putback->receipts.max = 2;
     for (int i = 0; i < 5; i++)
         CHECK_STATUS(buy(seller, "phone", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
     restart(seller, other);
@@ -294,7 +295,7 @@ static bool takes_over(void *replica) {
     return strcmp(redis_command(replica, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK") == 0;
 }
 
-/* It rests for as long as it can, since it has left. */
+/* The quarantine lasts for as long as it can, since it has left. */
 static bool is_whole_by_now(void *arg) {
     ((struct seller *)arg)->shop->hurried_ms += 20;
     return seller_is_whole(arg);
@@ -327,14 +328,15 @@ static void test_taken_over(void) {
 
 static unsigned met;
 
-/* What a server leaves that crashes again and again while it rests: as many histories as are kept. */
+/* What a server leaves that crashes again and again in quarantine: as many histories as are kept. */
 static void leave_histories(struct inventory *inventory) {
-    struct putback *putback = inventory->purchases.putback;
+    struct putback *putback = inventory->purchases->putback;
     while (putback->history_count < RECEIPTS_HISTORIES) {
         struct history *history = calloc(1, sizeof *history);
         CHECK(history);
-        *history = (struct history){
-            .number = ++putback->number, .state = HISTORY_RESTS, .reached_ms = clock_mono_ms(&clock_system)};
+        *history = (struct history){.number = ++putback->number,
+                                    .state = HISTORY_QUARANTINE,
+                                    .reached_ms = clock_mono_ms(&clock_system)};
         putback->running++;
         putback->histories[putback->history_count++] = history;
         receipts_begin_history(&putback->receipts, history->number);
@@ -347,10 +349,10 @@ static void test_many_histories(void) {
     leave_histories(seller->inventory);
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "-evalsha", NULL), "OK");
     for (int i = 0; i < 3; i++) { /* it is reached, and refuses to be shown anything */
-        met = seller->inventory->purchases.putback->number;
+        met = seller->inventory->purchases->putback->number;
         told_begin_history(&redis);
         redis_command(&redis, "CLIENT", "KILL", "TYPE", "normal", NULL);
-        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->number > met, "another history");
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->number > met, "another history");
     }
     CHECK_STR(redis_command(&redis, "ACL", "SETUSER", "default", "+evalsha", NULL), "OK");
     seller_wait_up(seller);
@@ -366,16 +368,16 @@ static void test_oldest_is_up(void) {
     struct seller *seller = told_seller_open(shop, redis_cluster_url(&cluster), &told);
     seller_wait_whole(seller);
     leave_histories(seller->inventory);
-    struct history *const *histories = seller->inventory->purchases.putback->histories;
+    struct history *const *histories = seller->inventory->purchases->putback->histories;
     struct history *first = histories[0];
-    met = seller->inventory->purchases.putback->number;
+    met = seller->inventory->purchases->putback->number;
     struct redis_server *other = cluster.server;
     if (strstr(redis_command(other, "INFO", "replication", NULL), first->id))
         other++;
     redis_kill(other);
     redis_restart(other);
-    SHOP_UNTIL(shop, seller->inventory->purchases.putback->number > met, "another history");
-    CHECK_INT(seller->inventory->purchases.putback->history_count, RECEIPTS_HISTORIES);
+    SHOP_UNTIL(shop, seller->inventory->purchases->putback->number > met, "another history");
+    CHECK_INT(seller->inventory->purchases->putback->history_count, RECEIPTS_HISTORIES);
     CHECK(histories[0] == first);
 }
 

@@ -2,7 +2,6 @@
  * confirm, a retry and a repeated debit do. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions/transactions_internal.h"
@@ -192,7 +191,7 @@ static void on_debit_answered(struct inventory_transaction *transaction, enum in
 static enum inventory_status debit_again(struct txn *txn) {
     txn->answers = 0;
     txn->transaction.done = on_debit_answered;
-    transaction_begin(&txn->seller->inventory->transactions, &txn->transaction, debit, INVENTORY_READ);
+    transaction_begin(txn->seller->inventory->transactions, &txn->transaction, debit, INVENTORY_READ);
     SHOP_UNTIL(txn->seller->shop, txn->answers > 0, "the debit is answered");
     return txn->status;
 }

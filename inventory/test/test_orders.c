@@ -1,8 +1,8 @@
 /* What becomes of orders: confirm, cancel, expire, and what each says of the others. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { HOLD_MS = 30000 };
 
@@ -124,7 +124,7 @@ static bool all_expired(void *arg) {
     uint64_t expired = 0;
     for (struct seller *seller = shop->sellers; seller; seller = seller->next) {
         holds_sweep_on(seller);
-        expired += inventory_metrics_read(seller->inventory)->expired;
+        expired += seller->inventory->shared.metrics->expired;
     }
     return expired >= 250;
 }
@@ -142,7 +142,7 @@ static void test_sweep(int sweepers) {
     const struct inventory_order *young = hold(seller, "young", 3);
     check_books(seller, &redis, "phone", 47, 253, 0);
     inventory_sweep(seller->inventory);
-    SHOP_UNTIL(seller->shop, !seller->inventory->purchases.sweeping, "the sweep ends");
+    SHOP_UNTIL(seller->shop, !seller->inventory->purchases->sweeping, "the sweep ends");
     check_books(seller, &redis, "phone", 47, 253, 0);
     redis_clock()->ahead_ms = HOLD_MS + 1000;
     inventory_sweep(seller->inventory);
@@ -150,9 +150,7 @@ static void test_sweep(int sweepers) {
         inventory_sweep(other->inventory);
     shop_wait(seller->shop, all_expired, seller->shop, "all due holds are expired");
     shop_idle(seller->shop, 20);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->expired +
-                  inventory_metrics_read(other->inventory)->expired,
-              250);
+    CHECK_INT(seller->inventory->shared.metrics->expired + other->inventory->shared.metrics->expired, 250);
     check_books(seller, &redis, "phone", 297, 3, 0);
     CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "@user7", NULL), 0);
     CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "@young", NULL), 3);
@@ -240,7 +238,7 @@ static void test_unknown_orders(void) {
             CHECK_INT(answer->count, i < IDS - 3); /* the store is not asked for what is none */
             shop_settle(seller->shop);
             if (answer->status != INVENTORY_UNKNOWN_ORDER || answer->told)
-                FAIL("\"%s\": %s", ids[i], inventory_status_text(answer->status));
+                FAIL("\"%s\": %s", ids[i], status_text(answer->status));
         }
     }
     check_step(seller, order, INVENTORY_READ, INVENTORY_OK, INVENTORY_STATE_HELD);

@@ -2,11 +2,11 @@
  * acknowledged last, whoever shows it first, and however long ago it was. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/model/keys.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { LONG_MS = 65000 };
 
@@ -247,7 +247,7 @@ static void test_cluster_cut_before(void) {
     item_put_with(seller, "lamp", 100, 0, 0);
     for (int i = 0; i < 10; i++)
         CHECK_STATUS(buy(seller, "lamp", "ann", harness_format("k%d", i), 1)->status, INVENTORY_OK);
-    seller->inventory->purchases.putback->hasty = true;
+    seller->inventory->purchases->putback->draining = true;
     shop_idle(shop, 200);
     shop->hurried_ms += LONG_MS;
     shop_idle(shop, 200);

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { STOCK = 100, SELLERS = 4, ROUNDS = 25, BUYERS = 400, UNDER_WAY = 64 };
 
@@ -49,7 +49,7 @@ static void check_key(const struct attempt *attempts, int count, int key, const 
             CHECK_STATUS(buy->status, INVENTORY_SOLD_OUT);
             /* `decr` may turn away a key that is about to win elsewhere; but not one that has won. */
             if (first && (strategy != INVENTORY_DECR || attempts[i].settled))
-                FAIL("key %d was told %s, and won", key, inventory_status_text(buy->status));
+                FAIL("key %d was told %s, and won", key, status_text(buy->status));
         }
     }
     CHECK_INT(oks, first != NULL);
@@ -191,7 +191,7 @@ static void test_threads(void) {
     uint64_t batched = 0; /* read while it is written, as the metrics do */
     for (int i = 0; i < 100; i++) {
         for (int j = 0; j < SELLERS; j++)
-            batched += inventory_metrics_read(workers[j].seller->inventory)->batched;
+            batched += workers[j].seller->inventory->shared.metrics->batched;
         harness_pause_ms(1);
     }
     int sold = 0;
@@ -247,13 +247,13 @@ static void test_work_beside_arrivals(void) {
     struct shop *shop = shop_open();
     struct seller *seller =
         seller_open_with(shop, &(struct seller_options){.port = redis.port, .work_delay_ms = 1});
-    work_delay_begin(&seller->inventory->work_delay, &delayed[0], on_worked, &done[0]);
-    while (uv_timer_get_due_in(&seller->inventory->work_delay.timer) > 0) {
+    work_delay_begin(&seller->inventory->strategies->work_delay, &delayed[0], on_worked, &done[0]);
+    while (uv_timer_get_due_in(&seller->inventory->strategies->work_delay.timer) > 0) {
         harness_pause_ms(1);
         uv_update_time(&shop->loop);
     }
-    work_delay_begin(&seller->inventory->work_delay, &delayed[1], on_worked, &done[1]);
-    CHECK_INT(uv_timer_get_due_in(&seller->inventory->work_delay.timer), 0);
+    work_delay_begin(&seller->inventory->strategies->work_delay, &delayed[1], on_worked, &done[1]);
+    CHECK_INT(uv_timer_get_due_in(&seller->inventory->strategies->work_delay.timer), 0);
     SHOP_UNTIL(shop, done[0], "the first has worked");
     SHOP_UNTIL(shop, done[1], "the second has worked");
 }

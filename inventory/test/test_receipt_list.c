@@ -1,4 +1,4 @@
-/* The list of receipts, without a store: one of a name, what is covered, and what is forgotten. */
+/* The list of receipts, without a store: one of a name, what is replicated, and what is forgotten. */
 #include <malloc.h>
 #include <string.h>
 
@@ -80,8 +80,8 @@ static void test_to_be_undone(void) {
     CHECK_INT(receipts.todo, 1);
     add_attempt("0 held 2");
     CHECK_INT(receipts.count, 2);
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS + 1);
     CHECK_INT(receipts.count, 1);
     undone = receipts_find_seq(&receipts, RECEIPT_JOURNAL, "1", "b:x", seq);
     CHECK_STR(undone ? receipt_record(undone) : "none", "0 held 1");
@@ -118,8 +118,8 @@ static void test_unsearched(void) {
         const char *digest = harness_format("k%d", i);
         receipts_add(&receipts, RECEIPT_ORDER, "phone", digest, "c 1 ann 1", HERE, i < EACH ? 0 : 1000, true);
     }
-    receipts_cover(&receipts, HERE, EACH);
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 500);
+    receipts_set_replicated(&receipts, HERE, EACH);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS + 500);
     CHECK_INT(receipts.count, 2 * EACH);
     CHECK_STR(record_of("k0"), "none");
     CHECK_STR(record_of(harness_format("k%d", EACH)), "c 1 ann 1");
@@ -149,7 +149,8 @@ static void test_memory(void) {
     }
 }
 
-/* Coverage counts until a place, for each history by itself. What is adopted later is not covered by it. */
+/* Coverage counts until a place, for each history by itself. What is adopted later is not replicated by it.
+ */
 static void test_coverage(void) {
     begin();
     add("a", "c 1 ann 1", HERE, 0);
@@ -158,9 +159,9 @@ static void test_coverage(void) {
     add("c", "c 1 ann 1", THERE, 0);
     add("d", "c 1 ann 1", 0, 0);
     CHECK_INT(receipts_open(&receipts), 3);
-    receipts_cover(&receipts, HERE, until);
+    receipts_set_replicated(&receipts, HERE, until);
     CHECK_INT(receipts_open(&receipts), 2);
-    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
     CHECK_INT(receipts_open(&receipts), 1);
     receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "c"), HERE, 0);
     CHECK_INT(receipts_open(&receipts), 1);
@@ -168,17 +169,17 @@ static void test_coverage(void) {
     CHECK_INT(receipts_open(&receipts), 3);
 }
 
-/* Only what is covered is forgotten for its age; what must be forgotten without is told once. */
+/* Only what is replicated is forgotten for its age; what must be forgotten without is told once. */
 static void test_forgotten(void) {
     begin();
     receipts.max = 3;
     add("a", "c 1 ann 1", HERE, 0);
-    receipts_tick(&receipts, 10LL * RECEIPTS_COVERED_LONG_MS);
+    receipts_tick(&receipts, 10LL * RECEIPTS_REPLICATED_LONG_MS);
     CHECK_STR(record_of("a"), "c 1 ann 1");
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS);
     CHECK_STR(record_of("a"), "c 1 ann 1");
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS + 1);
     CHECK_STR(record_of("a"), "none");
     CHECK(!receipts_take_forgotten(&receipts, HERE));
     CHECK_INT((int)receipts_dropped(&receipts, HERE), 1);
@@ -190,7 +191,7 @@ static void test_forgotten(void) {
     CHECK(!receipts_take_forgotten(&receipts, HERE));
     /* Replicas got it after all. */
     add("k4", "c 1 ann 1", HERE, 0);
-    receipts_cover(&receipts, HERE, receipts.seq);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
     CHECK(!receipts_take_forgotten(&receipts, HERE));
     /* Nobody knows any more. */
     add("k5", "c 1 ann 1", THERE, 0);
@@ -202,22 +203,22 @@ static void test_forgotten(void) {
     CHECK(!receipts_take_forgotten(&receipts, 0));
 }
 
-/* While a server is away what is covered stays; and where it is put back it is new. */
+/* While a server is away what is replicated stays; and where it is put back it is new. */
 static void test_away(void) {
     begin();
     add("a", "c 1 ann 1", HERE, 0);
     add("b", "c 1 ann 1", THERE, 0);
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_cover(&receipts, THERE, receipts.seq);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_set_replicated(&receipts, THERE, receipts.seq);
     receipts_set_away(&receipts, THERE, true);
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS + 1);
     CHECK_STR(record_of("a"), "none");
     CHECK_STR(record_of("b"), "c 1 ann 1");
     receipts_adopt(&receipts, receipts_find(&receipts, RECEIPT_ORDER, "phone", "b"), HERE, 100000);
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, 100000 + RECEIPTS_REPLICATED_LONG_MS);
     CHECK_STR(record_of("b"), "c 1 ann 1");
-    receipts_tick(&receipts, 100000 + RECEIPTS_COVERED_LONG_MS + 1);
+    receipts_tick(&receipts, 100000 + RECEIPTS_REPLICATED_LONG_MS + 1);
     CHECK_STR(record_of("b"), "none");
 }
 
@@ -225,18 +226,18 @@ static void test_away(void) {
 static void test_many_covered(void) {
     enum { MORE = 100 };
     begin();
-    for (int i = 0; i < RECEIPTS_COVERED_MOST + MORE; i++)
+    for (int i = 0; i < RECEIPTS_REPLICATED_MOST + MORE; i++)
         add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS);
-    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST + MORE);
-    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
-    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_SHORT_MS);
+    CHECK_INT(receipts.count, RECEIPTS_REPLICATED_MOST + MORE);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, RECEIPTS_REPLICATED_MOST);
     CHECK(!receipts_take_forgotten(&receipts, HERE));
 }
 
-/* Behind many that are not covered, as of a master whose replica is away, old ones go as well: each call goes
- * on where the last one stopped. */
+/* Behind many that are not replicated, as of a master whose replica is away, old ones go as well: each call
+ * goes on where the last one stopped. */
 static void test_behind_uncovered(void) {
     enum { AT_ONCE = 4096, MORE = 100 }; /* so many a call passes over */
     begin();
@@ -245,20 +246,20 @@ static void test_behind_uncovered(void) {
     add("behind", "c 1 ann 1", HERE, 0);
     for (int i = AT_ONCE; i < AT_ONCE + MORE; i++)
         add(harness_format("away%d", i), "c 1 ann 1", THERE, 0);
-    for (int i = 0; i < RECEIPTS_COVERED_MOST; i++)
+    for (int i = 0; i < RECEIPTS_REPLICATED_MOST; i++)
         add(harness_format("k%d", i), "c 1 ann 1", HERE, 0);
-    receipts_cover(&receipts, HERE, receipts.seq);
-    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
-    CHECK_INT(receipts.count, AT_ONCE + 1 + MORE + RECEIPTS_COVERED_MOST);
+    receipts_set_replicated(&receipts, HERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, AT_ONCE + 1 + MORE + RECEIPTS_REPLICATED_MOST);
     CHECK_STR(receipt_field(receipts.ticked), harness_format("away%d", AT_ONCE - 1));
     struct receipt *behind = TAILQ_NEXT(receipts.ticked, next);
     receipts_remove(&receipts, receipts.ticked);
     receipts_remove(&receipts, behind);
-    receipts_tick(&receipts, RECEIPTS_COVERED_SHORT_MS + 1);
-    CHECK_INT(receipts.count, RECEIPTS_COVERED_MOST);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_SHORT_MS + 1);
+    CHECK_INT(receipts.count, RECEIPTS_REPLICATED_MOST);
     /* And then from the start. */
-    receipts_cover(&receipts, THERE, receipts.seq);
-    receipts_tick(&receipts, RECEIPTS_COVERED_LONG_MS + 1);
+    receipts_set_replicated(&receipts, THERE, receipts.seq);
+    receipts_tick(&receipts, RECEIPTS_REPLICATED_LONG_MS + 1);
     CHECK_INT(receipts.count, 0);
 }
 
@@ -291,8 +292,8 @@ int main(int argc, char **argv) {
     harness_run("coverage", test_coverage);
     harness_run("forgotten", test_forgotten);
     harness_run("a server is away", test_away);
-    harness_run("many that are covered", test_many_covered);
-    harness_run("behind those that are not covered", test_behind_uncovered);
+    harness_run("many that are replicated", test_many_covered);
+    harness_run("behind those that are not replicated", test_behind_uncovered);
     harness_run("a pass", test_pass);
     return harness_finish();
 }

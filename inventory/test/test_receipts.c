@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000 };
 
@@ -104,10 +104,10 @@ static void test_nothing_lost(void) {
     redis_wait_copied(&pair.master, &pair.replica);
     CHECK(redis_integer(&pair.master, "CLIENT", "KILL", "TYPE", "normal", NULL) > 0);
     seller_wait_again(seller);
-    CHECK(seller->inventory->purchases.putback->history_count == 1);
+    CHECK(seller->inventory->purchases->putback->history_count == 1);
     replica_wait(&pair.master);
     told_fail_over(&pair, seller, NULL);
-    CHECK(seller->inventory->purchases.putback->history_count == 2);
+    CHECK(seller->inventory->purchases->putback->history_count == 2);
     told_check(&told, 0, 0);
     check_books(seller, &pair.replica, "phone", 9, 0, 1);
 }
@@ -137,7 +137,7 @@ static void test_first_replica(void) {
     replica_wait(&master);
     CHECK(!knows_history(&watch));
     shop_wait(shop, knows_history, &watch, "the new id");
-    CHECK_INT(seller->inventory->purchases.putback->history_count, 1); /* there was no other connection */
+    CHECK_INT(seller->inventory->purchases->putback->history_count, 1); /* there was no other connection */
     CHECK_STATUS(buy(seller, "phone", "ann", "k", 1)->status, INVENTORY_OK);
     check_books(seller, &master, "phone", 9, 0, 1);
 }
@@ -172,7 +172,7 @@ static void test_there_and_back(void) {
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     lead_to(&pair.master, &pair.replica);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     seller_wait_up(other);
@@ -213,7 +213,7 @@ static void test_unkept(void) {
     struct seller *seller = open_at_pair();
     item_sell(seller, "phone", INVENTORY_BATCH, 1000000);
     pair_cut(&pair);
-    seller->inventory->purchases.putback->receipts.max = KEPT;
+    seller->inventory->purchases->putback->receipts.max = KEPT;
     for (int i = 0; i < KEPT + MORE; i++) {
         snprintf(key, sizeof key, "k%d", i);
         buy_begin(seller, "phone", "ann", key, 1);
@@ -233,7 +233,7 @@ static void test_unkept(void) {
 static void check_history(struct seller *seller, int number) {
     struct buy *sold = buy(seller, "phone", "ann", "k", 1);
     CHECK_STATUS(sold->status, INVENTORY_OK);
-    const struct receipt *receipt = receipts_find(&seller->inventory->purchases.putback->receipts,
+    const struct receipt *receipt = receipts_find(&seller->inventory->purchases->putback->receipts,
                                                   RECEIPT_ORDER, "phone", strchr(sold->id, ':') + 1);
     CHECK(receipt);
     CHECK_INT(receipt->history, number);
@@ -246,7 +246,7 @@ static void test_history_of_optimistic(void) {
     struct seller *seller = told_seller_at(&redis, &told);
     item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
-    seller->inventory->purchases.putback->histories[0]->number =
+    seller->inventory->purchases->putback->histories[0]->number =
         7; /* what the store has is as if of another one */
     check_history(seller, 7);
 }
@@ -260,7 +260,7 @@ static void test_history_of_lost(void) {
         told_seller_open(shop_open(), harness_format("redis://127.0.0.1:%d", proxy_port(way)), &told);
     item_sell(seller, "phone", INVENTORY_OPTIMISTIC, 3);
     CHECK_STATUS(buy(seller, "phone", "ann", "before", 1)->status, INVENTORY_OK);
-    seller->inventory->purchases.putback->histories[0]->number = 7;
+    seller->inventory->purchases->putback->histories[0]->number = 7;
     proxy_set(way, PROXY_CUT, 0, "EXEC");
     check_history(seller, 1);
     CHECK_INT(proxy_faults(way), 1);

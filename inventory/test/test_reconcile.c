@@ -2,9 +2,9 @@
  * lost, another one that compares too. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct told told, others;
 

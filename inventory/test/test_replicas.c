@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
 #include "inventory/test/newer_wait.h"
+#include "inventory/transactions/transactions_internal.h"
 #include "test/harness.h"
 
 /* A replica whose link was cut comes back within a second or so. */

@@ -2,9 +2,9 @@
  * and whoever lost something without a trace is told of. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };
 
@@ -59,11 +59,11 @@ static void test_one_comes_late(void) {
     set_late(&pair.replica, "-evalsha");
     pair_fail_over(&pair);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_PASS, 0, NULL);
     SHOP_UNTIL(shop, strstr(inventory_last_error(late->inventory), "NOPERM"), "it is refused");
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     set_late(&pair.replica, "+evalsha");
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "phone", "ann", "k2", 4)->status, INVENTORY_SOLD_OUT);
@@ -73,7 +73,7 @@ static void test_one_comes_late(void) {
     check_books(seller, &pair.replica, "phone", 0, 0, 10);
 }
 
-static bool rests(void *arg) {
+static bool in_quarantine(void *arg) {
     return strstr(inventory_last_error(((struct seller *)arg)->inventory), "is put back before it sells");
 }
 
@@ -91,8 +91,8 @@ static void test_comes_back_empty(void) {
     redis_stop(&redis);
     redis_wipe(&redis);
     redis_restart(&redis);
-    shop_wait(shop, rests, seller, "it has shown what it has");
-    told_check_rests(seller);
+    shop_wait(shop, in_quarantine, seller, "it has shown what it has");
+    told_check_quarantine(seller);
     proxy_set(way, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     seller_wait_up(late);
@@ -116,7 +116,7 @@ static void test_fits_later(void) {
     proxy_set(way, PROXY_REFUSE, 0, NULL);
     pair_fail_over(&pair);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_set(pair.front, PROXY_DELAY, 150, NULL); /* longer than it takes until the others are asked again */
     proxy_point(way, pair.replica.port);
     proxy_set(way, PROXY_PASS, 0, NULL);
@@ -144,8 +144,8 @@ static void test_another_shows(int dies) {
     pair_fail_over(&pair);
     CHECK_INT(redis_integer(&pair.replica, "SADD", told_key_of(&pair.replica, "again"), "another", NULL), 1);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
-    shop_wait(shop, rests, seller, "it has shown what it has");
-    told_check_rests(seller);
+    shop_wait(shop, in_quarantine, seller, "it has shown what it has");
+    told_check_quarantine(seller);
     if (!dies)
         CHECK_INT(redis_integer(&pair.replica, "SREM", told_key_of(&pair.replica, "again"), "another", NULL),
                   1);
@@ -200,9 +200,9 @@ static void test_endless_list(void) {
         redis_integer(&pair.replica, "ZADD", told_key_of(&pair.replica, "showing"), "+inf", "another", NULL),
         1);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);
-    shop_wait(shop, rests, seller, "it has shown what it has");
+    shop_wait(shop, in_quarantine, seller, "it has shown what it has");
     seller_hurry_up(seller);
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     int64_t rested_ms =
         clock_mono_ms(&shop->clock) - putback->histories[putback->history_count - 1]->reached_ms;
     CHECK(rested_ms >= MOST_MS);
@@ -228,10 +228,10 @@ static void test_fits_later_in_an_empty_store(void) {
     redis_stop(&redis);
     redis_wipe(&redis);
     redis_restart(&redis);
-    shop_wait(seller->shop, rests, seller, "it has shown what it has");
+    shop_wait(seller->shop, in_quarantine, seller, "it has shown what it has");
     shop_idle(seller->shop, 300);
     proxy_set(way, PROXY_PASS, 0, NULL);
-    shop_wait(seller->shop, rests, second, "the second one has");
+    shop_wait(seller->shop, in_quarantine, second, "the second one has");
     proxy_set(road, PROXY_PASS, 0, NULL);
     seller_wait_up(seller);
     CHECK_STATUS(buy(seller, "seat", "eve", "n", 1)->status, INVENTORY_SOLD_OUT);

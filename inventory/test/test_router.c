@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/redis/slots.h"
-#include "inventory/layers.h"
 #include "inventory/test/fake_cluster.h"
 #include "inventory/test/fixture.h"
 #include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { TIMEOUT_MS = 600 };
 

@@ -428,12 +428,12 @@ static void test_without_teaching(void) {
                      teaches ? INVENTORY_REFUSED : INVENTORY_OK);
     check_books(seller, &redis, "phone", teaches ? 2 : 0, 0, teaches ? 0 : 2);
     if (teaches) { /* a crowd is refused by few calls */
-        uint64_t calls = inventory_metrics_read(seller->inventory)->batches;
+        uint64_t calls = seller->inventory->shared.metrics->batches;
         for (int i = 0; i < 1000; i++)
             buy_begin(seller, "phone", "ann", name_of("many", i), 1);
         shop_settle(seller->shop);
         CHECK_INT(buys_with(seller->shop, INVENTORY_REFUSED), 1002);
-        CHECK(inventory_metrics_read(seller->inventory)->batches - calls < 20);
+        CHECK(seller->inventory->shared.metrics->batches - calls < 20);
     }
     /* It is the item that is refused, not its name for ever. */
     redis_command(&redis, "FLUSHALL", NULL);

@@ -1,8 +1,8 @@
 /* A store whose master is named by Sentinels: it is found, and after a failover its successor is. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000 };
 
@@ -53,7 +53,7 @@ static void test_one_is_enough(void) {
     redis_resume(&sentinel.sentinel[1]);
 }
 
-static bool waits_for_rest(void *arg) {
+static bool is_in_quarantine(void *arg) {
     return strstr(inventory_last_error(((struct seller *)arg)->inventory), "or is back") != NULL;
 }
 
@@ -66,16 +66,16 @@ static void let_one_hang(struct shop *shop) {
 }
 
 /* Whether the connection was broken, and its server was left alone for a while, before it was up again. */
-static bool rests_after_a_break(struct seller *seller) {
+static bool quarantine_after_a_break(struct seller *seller) {
     struct redis_server *master = redis_sentinel_master(&sentinel);
-    bool rests = false;
+    bool any = false;
     redis_command(master, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", NULL);
     seller_wait_down(seller);
     while (!inventory_is_up(seller->inventory)) {
         shop_turn(seller->shop);
-        rests |= waits_for_rest(seller);
+        any |= is_in_quarantine(seller);
     }
-    return rests;
+    return any;
 }
 
 /* One that hangs is waited for once, and not by each search: so the search takes no longer than an outage
@@ -92,7 +92,7 @@ static void test_one_hangs(void) {
     CHECK_STATUS(buy(seller, "sofa", "ann", "k", 1)->status, INVENTORY_OK);
     let_one_hang(seller->shop);
     int breaks = 0;
-    while (rests_after_a_break(seller))
+    while (quarantine_after_a_break(seller))
         CHECK(++breaks < 5);
     redis_resume(hangs);
 }
@@ -129,7 +129,7 @@ static struct seller *open_newcomer(const struct redis_sentinel *all) {
  * for as long as anybody might need. */
 static void check_newcomer(void) {
     struct seller *newcomer = open_newcomer(&sentinel);
-    shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached");
+    shop_wait(newcomer->shop, is_in_quarantine, newcomer, "the master is reached");
     shop_idle(newcomer->shop, 300); /* others have shown what they have, or are none */
     CHECK(!inventory_is_up(newcomer->inventory));
     for (int i = 0; i < 100 && !inventory_is_up(newcomer->inventory);
@@ -190,7 +190,7 @@ static void come_back(struct redis_sentinel *all, const char *item, bool killed)
         redis_restart(master);
     else
         redis_resume(master);
-    shop_wait(seller->shop, waits_for_rest, seller, "the master is reached, and is not sold from");
+    shop_wait(seller->shop, is_in_quarantine, seller, "the master is reached, and is not sold from");
     CHECK_STR(redis_command(other, "REPLICAOF", "NO", "ONE", NULL), "OK");
     name_master(all, other);
     seller_wait_up(seller);
@@ -218,7 +218,7 @@ static void test_newcomer(void) {
                "the master is not there");
     newcomer->shop->hurried_ms += 300;
     redis_restart(&own.server[0]);
-    shop_wait(newcomer->shop, waits_for_rest, newcomer, "the master is reached, and is not sold from");
+    shop_wait(newcomer->shop, is_in_quarantine, newcomer, "the master is reached, and is not sold from");
     CHECK(!inventory_is_up(newcomer->inventory));
 }
 
@@ -240,7 +240,7 @@ static void test_stays(void) {
     seller_wait_down(seller);
     shop_idle(seller->shop, 500);
     redis_resume(master);
-    shop_wait(seller->shop, waits_for_rest, seller, "the master is reached, and is not sold from");
+    shop_wait(seller->shop, is_in_quarantine, seller, "the master is reached, and is not sold from");
     seller_hurry_up(seller);
     CHECK_STATUS(buy(seller, "bench", "ann", "k", 1)->status, INVENTORY_OK);
     check_books(seller, master, "bench", 9, 0, 1);
@@ -289,7 +289,8 @@ static void test_left_behind(void) {
     check_books(seller, other, "table", 9, 0, 1);
 }
 
-/* With --replicas 1 the replica is not there for a while. The master was never away, and nobody rests. */
+/* With --replicas 1 the replica is not there for a while. The master was never away, and there is no
+ * quarantine. */
 static void test_lacks_replica(void) {
     const struct redis_server *master = redis_sentinel_master(&sentinel);
     struct redis_server *replica = &sentinel.server[master == sentinel.server];
@@ -307,7 +308,7 @@ static void test_lacks_replica(void) {
     shop_idle(seller->shop, 4000); /* on a slow machine to break the connection was an outage */
     for (int i = 0; i < 25; i++) {
         shop_idle(seller->shop, 100);
-        CHECK(!waits_for_rest(seller));
+        CHECK(!is_in_quarantine(seller));
     }
     redis_resume(replica);
     seller_wait_up(seller);

@@ -1,9 +1,9 @@
 /* Orders that a failover lost and that do not fit any more: that is told and noted, and the note is taken
  * back once they fit. What was made anew meanwhile stands. */
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct pair pair;
 static struct told told, others;
@@ -29,7 +29,7 @@ static void let_back(struct seller *seller) {
 
 /* Another history, which is shown everything again. */
 static void shown_again(struct seller *seller) {
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     unsigned before = putback->number;
     told_begin_history(&pair.replica);
     SHOP_UNTIL(seller->shop, putback->number > before, "the new history is seen");
@@ -124,7 +124,7 @@ static void test_resolved(int kept) {
     check_order_step(first, taker, INVENTORY_CANCEL, INVENTORY_OK);
     if (!kept) {
         seller->shop->hurried_ms += 65000;
-        SHOP_UNTIL(seller->shop, seller->inventory->purchases.putback->receipts.count == 0,
+        SHOP_UNTIL(seller->shop, seller->inventory->purchases->putback->receipts.count == 0,
                    "it is not kept any more");
     }
     shown_again(seller);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/told.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { NEVER_MS = 600000, SOON_MS = 500 };
 
@@ -13,20 +13,20 @@ static struct pair pair;
 static struct told told, others;
 
 static const struct history *newest_of(const struct seller *seller) {
-    const struct putback *putback = seller->inventory->purchases.putback;
+    const struct putback *putback = seller->inventory->purchases->putback;
     return putback->histories[putback->history_count - 1];
 }
 
 /* ---- who lived ---- */
 
 static void wait_heartbeat(struct seller *seller, const struct redis_server *redis) {
-    const char *id = seller->inventory->purchases.id;
+    const char *id = seller->inventory->purchases->id;
     SHOP_UNTIL(seller->shop, strcmp(redis_command(redis, "ZSCORE", TOLD_ALIVE, id, NULL), "(nil)") != 0,
                "it has a heartbeat");
 }
 
 static bool is_lifted(const struct seller *seller, const struct redis_server *redis) {
-    const char *beat = redis_command(redis, "ZSCORE", TOLD_ALIVE, seller->inventory->purchases.id, NULL);
+    const char *beat = redis_command(redis, "ZSCORE", TOLD_ALIVE, seller->inventory->purchases->id, NULL);
     return strtoll(beat, NULL, 10) >= strtoll(redis_command(redis, "TIME", NULL) + 1, NULL, 10) * 1000 - 2000;
 }
 
@@ -111,7 +111,7 @@ static void test_restarted_in_place(void) {
     redis_restart(&pair.master);
     const char *before = id_of(&pair.master);
     seller_wait_down(seller);
-    told_check_rests(seller);
+    told_check_quarantine(seller);
     proxy_set(pair.link, PROXY_PASS, 0, NULL);
     CHECK(harness_wait(has_other_id, (void *)before, 10000));
     proxy_set(way, PROXY_PASS, 0, NULL);
@@ -193,13 +193,13 @@ static void test_starts_long_before(void) {
     redis_clock(); /* of servers that start after this */
     struct seller *new = told_seller_at(&redis, &told);
     wait_heartbeat(new, &redis);
-    rest_tell(&new->inventory->purchases, NULL, "h", false, REST_DONE, NULL, NULL);
+    membership_tell(new->inventory->purchases, NULL, "h", false, MEMBER_DONE, NULL, NULL);
     shop_idle(new->shop, 50);
     redis_clock()->ahead_ms += 700000;
     wait_new_heartbeat(new, &redis);
     struct seller *seller = told_seller_on(new->shop, &redis, &others);
     wait_heartbeat(seller, &redis);
-    rest_tell(&seller->inventory->purchases, NULL, "h", true, REST_DONE, on_silent, &silent);
+    membership_tell(seller->inventory->purchases, NULL, "h", true, MEMBER_DONE, on_silent, &silent);
     SHOP_UNTIL(new->shop, silent >= 0, "it is told who is silent");
     CHECK_INT((int)silent, 0);
 }
@@ -248,7 +248,7 @@ static void test_refused_newcomer(void) {
     set_writes("0");
     CHECK_INT(redis_integer(&pair.replica, "ZADD", TOLD_ALIVE,
                             harness_format("%lld", (long long)clock_wall_ms(&seller->shop->clock)),
-                            new->inventory->purchases.id, NULL),
+                            new->inventory->purchases->id, NULL),
               1);
     shop_wait(seller->shop, has_asked, seller, "it is known who has shown what he has");
     CHECK_INT((int)told.metrics.unkept, 0);
@@ -281,10 +281,10 @@ static void test_cannot_be_asked(void) {
     redis_kill(heartbeats + cluster.masters);
     redis_kill(heartbeats);
     redis_kill(dies);
-    int before = seller->inventory->purchases.putback->history_count;
+    int before = seller->inventory->purchases->putback->history_count;
     CHECK_STR(redis_command(dies + cluster.masters, "CLUSTER", "FAILOVER", "TAKEOVER", NULL), "OK");
     SHOP_UNTIL(seller->shop,
-               seller->inventory->purchases.putback->history_count > before &&
+               seller->inventory->purchases->putback->history_count > before &&
                    newest_of(seller)->state == HISTORY_DONE,
                "it sells there");
     int64_t rested_ms = clock_mono_ms(&seller->shop->clock) - newest_of(seller)->reached_ms;
@@ -323,7 +323,7 @@ static void test_refuses_what_is_shown(void) {
  * all others have. */
 static bool is_asked_anew(void *arg) {
     const struct history *newest = newest_of(arg);
-    return newest->state == HISTORY_RESTS && newest->asking && newest->asked_ms >= newest->ended_ms;
+    return newest->state == HISTORY_QUARANTINE && newest->asking && newest->asked_ms >= newest->ended_ms;
 }
 
 static void test_late_answer(void) {
@@ -336,10 +336,10 @@ static void test_late_answer(void) {
     pair_fail_over(&pair);
     seller_wait_down(seller);
     proxy_set(pair.front, PROXY_DELAY, SOON_MS, NULL);
-    SHOP_UNTIL(seller->shop, newest_of(seller)->state == HISTORY_RUNS, "it shows what it has");
+    SHOP_UNTIL(seller->shop, newest_of(seller)->state == HISTORY_SHOWING, "it shows what it has");
     seller->shop->hurried_ms += 1000; /* it is to say so */
     shop_wait(seller->shop, is_asked_anew, seller, "it has, and asks for the others");
-    seller->shop->hurried_ms += NEVER_MS + 2000; /* it rests no longer */
+    seller->shop->hurried_ms += NEVER_MS + 2000; /* the quarantine is over */
     shop_idle(seller->shop, 50);
     CHECK_INT((int)told.metrics.unkept, 0);
     proxy_set(pair.front, PROXY_PASS, 0, NULL);

@@ -41,9 +41,9 @@ static void test_scripts_flushed(void) {
         CHECK_STATUS(restock->status, INVENTORY_OK);
     }
     CHECK_INT(buys_with(shop, INVENTORY_OK), ROUNDS * EACH + 1);
-    CHECK(inventory_metrics_read(seller->inventory)->scripts_loaded >= ROUNDS);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->store_errors, 0);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    CHECK(seller->inventory->shared.metrics->scripts_loaded >= ROUNDS);
+    CHECK_INT(seller->inventory->shared.metrics->store_errors, 0);
+    CHECK_INT(seller->inventory->shared.metrics->reconnects, 1);
     check_books(seller, &redis, "phone", ROUNDS, (int64_t)ROUNDS * EACH, 1);
 }
 
@@ -130,7 +130,7 @@ static void test_out_of_memory(void) {
     set(&redis, "maxmemory", "1");
     check_refuses_writes(seller, &first);
     CHECK_HAS(inventory_last_error(seller->inventory), "OOM");
-    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    CHECK_INT(seller->inventory->shared.metrics->reconnects, 1);
     memory_again(NULL);
     check_sells_again(seller, &first);
 }
@@ -165,8 +165,7 @@ static void test_read_only(void) {
     seller_wait_up(seller);
     buys_forget(seller->shop);
     check_refuses_writes(seller, &first);
-    CHECK(inventory_metrics_read(seller->inventory)->reconnects >=
-          4); /* it was left, for its name may have moved */
+    CHECK(seller->inventory->shared.metrics->reconnects >= 4); /* it was left, for its name may have moved */
     if (strategy == INVENTORY_OPTIMISTIC) {
         check_not_sold(
             buy(seller, "plain", "bob", "refused", 1)); /* within MULTI: it has no holds to be indexed */

@@ -2,9 +2,9 @@
  * written again, and what does not fit is told. */
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/told.h"
 #include "inventory/test/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 enum { MASTERS = 3 };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;
 
@@ -142,7 +142,7 @@ static void test_in_turn(int with_fences) {
 static struct txn *pause_basket(struct seller *seller, const char *key, const char *lines) {
     struct txn *paused = txn_new(seller, key, lines);
     txn_begin(paused, TXN_MAKE);
-    SHOP_UNTIL(seller->shop, seller->inventory->work_delay.first != NULL, "the basket has read");
+    SHOP_UNTIL(seller->shop, seller->inventory->strategies->work_delay.first != NULL, "the basket has read");
     return paused;
 }
 

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/putback.h"
 #include "inventory/test/transactions.h"
 #include "inventory/transactions.h"
+#include "inventory/transactions/transactions_internal.h"
 #include "test/harness.h"
 
 enum {
@@ -141,7 +141,7 @@ static bool is_disowned(void *arg) {
     const struct race *race = arg;
     int todo = 0;
     for (int i = 0; i < SELLERS; i++)
-        todo += race->sellers[i]->inventory->purchases.putback->receipts.todo;
+        todo += race->sellers[i]->inventory->purchases->putback->receipts.todo;
     return todo == 0;
 }
 

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "inventory/layers.h"
 #include "inventory/test/fixture.h"
+#include "inventory/transactions/transactions_internal.h"
 
 static struct redis_server redis;
 static struct proxy *proxy;
@@ -37,7 +37,7 @@ static const char *selling(void) {
  * replay. */
 static void test_reply_cut(void) {
     struct seller *seller = open_seller(0, 0);
-    const struct inventory_metrics *metrics = inventory_metrics_read(seller->inventory);
+    const struct inventory_metrics *metrics = seller->inventory->shared.metrics;
     static const int bytes[] = {0, 1, 3, 10};
     enum { ROUNDS = sizeof bytes / sizeof *bytes };
     item_sell(seller, "phone", strategy, 100);
@@ -199,7 +199,7 @@ static void test_other_replies_cut(void) {
     struct inventory_order late = buy(seller, "phone", "bob", "late", 1)->order;
     redis_clock()->ahead_ms = 240000;
     holds_sweep(seller, &redis); /* it sweeps still */
-    CHECK_INT(inventory_metrics_read(seller->inventory)->expired, 1);
+    CHECK_INT(seller->inventory->shared.metrics->expired, 1);
     CHECK_STATUS(order_step(seller, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
     check_books(seller, &redis, "phone", 14, 0, 1);
 }
@@ -350,7 +350,7 @@ static void test_reads_are_shared(void) {
         CHECK_INT(answers[i]->item.available, 15);
         CHECK_STR(answers[i]->item.item, "phone");
     }
-    CHECK_INT(seller->inventory->purchases.items.count, 1); /* a name that nobody sells is forgotten */
+    CHECK_INT(seller->inventory->purchases->items.count, 1); /* a name that nobody sells is forgotten */
     proxy_set(proxy, PROXY_CUT, 3, "HMGET");
     for (int i = 0; i < READS; i++)
         answers[i] = item_read_begin(seller, "phone");
@@ -395,7 +395,7 @@ static void test_slow(void) {
     }
     shop_settle(seller->shop);
     CHECK_INT(buys_with(seller->shop, INVENTORY_OK), 20);
-    CHECK_INT(inventory_metrics_read(seller->inventory)->reconnects, 1);
+    CHECK_INT(seller->inventory->shared.metrics->reconnects, 1);
     check_books(seller, &redis, "phone", 80, 0, 20);
 }
 

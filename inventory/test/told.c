@@ -90,7 +90,7 @@ const char *told_key_of(const struct redis_server *server, const char *key) {
     return harness_format("seckill:{sellers}:%s:%.40s", key, strstr(info, "master_replid:") + 14);
 }
 
-void told_check_rests(struct seller *seller) {
+void told_check_quarantine(struct seller *seller) {
     shop_idle(seller->shop, 300);
     CHECK(!inventory_is_up(seller->inventory));
     CHECK_HAS(inventory_last_error(seller->inventory), "is put back before it sells");

@@ -41,12 +41,12 @@ int told_open(struct seller *seller);
  * may be NULL. */
 void told_fail_over(struct pair *pair, struct seller *seller, struct seller *other);
 
-/* The heartbeats (rest.lua). */
+/* The heartbeats (membership.lua). */
 #define TOLD_ALIVE "seckill:{sellers}:alive"
-/* A key of rest.lua for the history of this server. */
+/* A key of membership.lua for the history of this server. */
 const char *told_key_of(const struct redis_server *server, const char *key);
 
 /* It has shown what it has to the new master, and does not sell there yet, nor a moment later. */
-void told_check_rests(struct seller *seller);
+void told_check_quarantine(struct seller *seller);
 
 #endif

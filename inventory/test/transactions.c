@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/layers.h"
 #include "inventory/purchases/purchases.h"
 #include "inventory/transactions/transactions_internal.h"
 
@@ -129,7 +128,7 @@ int txns_recover(struct seller *seller) {
     int recovered = 0;
     for (;;) {
         struct claimed claimed = {.seller = seller};
-        SHOP_UNTIL(seller->shop, !expiry_rests(&seller->inventory->purchases),
+        SHOP_UNTIL(seller->shop, !expiry_is_paused(seller->inventory->purchases),
                    "the store was slow a while ago");
         inventory_transaction_claim(seller->inventory, CLAIM_MOST, 1000, on_claimed, &claimed);
         SHOP_UNTIL(seller->shop, claimed.done, "transactions are claimed");

@@ -15,8 +15,6 @@
 #include <string.h>
 
 #include "inventory/purchases/putback.h"
-#include "inventory/store/scan.h"
-#include "inventory/store/shared.h"
 
 enum { KEYS_PAGE = 1000, TOLD_MOST = 100, LISTS_MOST = 10, MAP_MS = 10000 };
 
@@ -97,8 +95,7 @@ static void audit_all_begin_item(struct audit_all *in) {
     sale_keys_make(&keys, in->items[in->at]);
     in->scanning = true;
     in->unknown_before = in->sum.unknown;
-    scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, keys.item, audit_all_on_page, in);
+    scan_begin(&in->scan, transactions->shared, keys.item, audit_all_on_page, in);
 }
 
 /* An entry was looked up. The last one ends the page. */
@@ -112,7 +109,7 @@ static void audit_all_count_down(struct audit_all *in) {
     if (scan_go_on(&in->scan))
         return;
     in->scanning = false;
-    purchases_audit_item(in->transactions->purchases, in->items[in->at], audit_all_on_audit, in);
+    inventory_item_audit(in->transactions->inventory, in->items[in->at], audit_all_on_audit, in);
 }
 
 /* ---- an order, or a move ---- */
@@ -134,8 +131,7 @@ static void audit_all_tell(const struct entry *entry) {
     in->sum.unknown += entry->quantity;
     if (config->on_loss && in->told++ < TOLD_MOST)
         config->on_loss(config->on_loss_ctx,
-                        &(struct inventory_loss){.kind = entry->kind == RECEIPT_ORDER ? INVENTORY_LOST_ORDER
-                                                                                      : INVENTORY_LOST_MOVE,
+                        &(struct inventory_loss){.kind = (enum inventory_loss_kind)entry->kind,
                                                  .item = in->items[in->at],
                                                  .name = audit_all_name(entry),
                                                  .outcome = INVENTORY_LOSS_UNKNOWN_TRANSACTION});
@@ -350,7 +346,8 @@ static void audit_all_list(struct audit_all *in) {
 
 /* ---- the call ---- */
 
-void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *fn, void *ctx) {
+void inventory_audit_all(struct inventory *inventory, inventory_audit_all_fn *fn, void *ctx) {
+    struct transactions *transactions = inventory->transactions;
     bool whole =
         router_is_up(transactions->shared->store, NULL) && router_is_whole(transactions->shared->store);
     struct audit_all *in = whole && !transactions->audit_all ? calloc(1, sizeof *in) : NULL;
@@ -375,7 +372,7 @@ void audit_all_tick(struct transactions *transactions) {
         audit_all_check_list(in);
     } else if (in && in->to_compare && !transactions->reconciling) {
         in->to_compare = false;
-        reconcile_begin(transactions, false, audit_all_on_compared, in);
+        inventory_transactions_reconcile(transactions->inventory, false, audit_all_on_compared, in);
     }
 }
 

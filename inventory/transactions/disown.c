@@ -14,7 +14,6 @@
 
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 
 enum { DISOWN_AT_ONCE = 16 };
 
@@ -27,11 +26,11 @@ struct disowning {
 
 /* The receipt of the attempt; NULL: it is gone. */
 static struct receipt *disown_receipt(struct disowning *disowning) {
-    char part[12], field[JOURNAL_FIELD_SIZE];
-    snprintf(part, sizeof part, "%u", key_part(disowning->transaction.id));
+    char field[JOURNAL_FIELD_SIZE];
+    struct number part = number_of(key_part(disowning->transaction.id));
     journal_field(field, &disowning->transaction);
-    return receipts_find_seq(&disowning->transactions->purchases->putback->receipts, RECEIPT_JOURNAL, part,
-                             field, disowning->seq);
+    return receipts_find_seq(&disowning->transactions->purchases->putback->receipts, RECEIPT_JOURNAL,
+                             part.text, field, disowning->seq);
 }
 
 static void disown_on_done(struct inventory_transaction *transaction, enum inventory_status status) {
@@ -95,7 +94,7 @@ static void disown_on_journal(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
     const struct inventory_transaction *own = run->transaction;
     struct inventory_transaction found = *own;
-    enum inventory_status status = store_status(run->transactions->shared, value);
+    enum inventory_status status = store_status(run->shared, value);
     if (status != INVENTORY_OK) {
         transaction_finish(run, status);
     } else if (redis_value_type(value) != REDIS_STRING) {

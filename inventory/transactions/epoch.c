@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "epoch.lua.h"
-#include "inventory/store/shared.h"
 
 static const struct redis_script epoch_script = {epoch_lua, epoch_lua_sha1};
 
@@ -27,29 +26,21 @@ struct call {
 
 /* ---- the journal is told ---- */
 
-struct telling {
-    struct transactions *transactions;
-    struct journal_part *part;
-    uint64_t epoch;
-};
-
 static void epoch_on_told(void *ctx, const struct redis_value *value) {
-    struct telling telling = *(struct telling *)ctx;
-    struct journal_part *part = telling.part;
-    free(ctx);
+    struct journal_part *part = ctx;
     part->asked = false;
-    part->lost = store_status(telling.transactions->shared, value) != INVENTORY_OK;
-    part->epoch = part->lost ? 0 : telling.epoch;
+    part->lost = store_status(part->shared, value) != INVENTORY_OK;
+    part->epoch = part->lost ? 0 : part->asked_epoch;
 }
 
 static void epoch_tell(struct transactions *transactions, unsigned number, uint64_t epoch) {
     struct journal_part *part = &transactions->journal_parts[number];
-    struct telling *telling = part->asked ? NULL : malloc(sizeof *telling);
-    if (!telling)
+    if (part->asked)
         return;
-    *telling = (struct telling){transactions, part, epoch};
+    part->shared = transactions->shared;
     part->asked = true;
-    journal_raise_epoch(transactions, number, epoch, epoch_on_told, telling);
+    part->asked_epoch = epoch;
+    journal_raise_epoch(transactions, number, epoch, epoch_on_told, part);
 }
 
 /* Whether the part's server was asked in vain, and is still gone. */
@@ -99,47 +90,37 @@ static void epoch_on_reply(void *ctx, const struct redis_value *value) {
     call.fn(call.ctx, status, status == INVENTORY_OK ? &epoch : NULL);
 }
 
-/* NULL when out of memory: then `fn` was called. */
-static struct call *epoch_call_new(struct transactions *transactions, uint64_t own,
-                                   inventory_lock_epoch_fn *fn, void *ctx) {
+static void epoch_run(struct inventory *inventory, uint64_t own, int argc, const char **argv,
+                      inventory_lock_epoch_fn *fn, void *ctx) {
     struct call *call = malloc(sizeof *call);
-    if (call)
-        *call = (struct call){transactions, own, fn, ctx};
-    else
+    if (!call) {
         fn(ctx, INVENTORY_UNAVAILABLE, NULL);
-    return call;
+        return;
+    }
+    *call = (struct call){inventory->transactions, own, fn, ctx};
+    router_run(inventory->shared.store, &epoch_script, 2, argc, argv, epoch_on_reply, call);
 }
 
-void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
-                     inventory_lock_epoch_fn *fn, void *ctx) {
-    struct call *call = epoch_call_new(transactions, heartbeat->epoch, fn, ctx);
-    char epoch[24], quiet[24], fresh[24], rewrite[24];
+void inventory_lock_epoch_heartbeat(struct inventory *inventory, const struct inventory_heartbeat *heartbeat,
+                                    inventory_lock_epoch_fn *fn, void *ctx) {
+    char epoch[24];
+    struct number quiet = number_of(heartbeat->quiet_ms), fresh = number_of(heartbeat->fresh_ms),
+                  rewrite = number_of(heartbeat->rewrite_ms);
     snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)heartbeat->epoch);
-    snprintf(quiet, sizeof quiet, "%lld", (long long)heartbeat->quiet_ms);
-    snprintf(fresh, sizeof fresh, "%lld", (long long)heartbeat->fresh_ms);
-    snprintf(rewrite, sizeof rewrite, "%lld", (long long)heartbeat->rewrite_ms);
     const char *argv[] = {
-        NULL,  NULL,  NULL,   KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
-        quiet, fresh, rewrite};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+        NULL,       NULL,       NULL,        KEYS, "heartbeat", heartbeat->instance, epoch, heartbeat->lock,
+        quiet.text, fresh.text, rewrite.text};
+    epoch_run(inventory, heartbeat->epoch, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
-void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
-                  void *ctx) {
-    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
+void inventory_lock_epoch_switch(struct inventory *inventory, const char *lock, inventory_lock_epoch_fn *fn,
+                                 void *ctx) {
     const char *argv[] = {NULL, NULL, NULL, KEYS, "switch", lock};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+    epoch_run(inventory, 0, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
-void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
-                 void *ctx) {
-    struct call *call = epoch_call_new(transactions, 0, fn, ctx);
+void inventory_lock_epoch_leave(struct inventory *inventory, const char *instance,
+                                inventory_lock_epoch_fn *fn, void *ctx) {
     const char *argv[] = {NULL, NULL, NULL, KEYS, "leave", instance};
-    if (call)
-        router_run(transactions->shared->store, &epoch_script, 2, sizeof argv / sizeof *argv, argv,
-                   epoch_on_reply, call);
+    epoch_run(inventory, 0, sizeof argv / sizeof *argv, argv, fn, ctx);
 }

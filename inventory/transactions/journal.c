@@ -12,21 +12,24 @@
 #include <string.h>
 
 #include "inventory/purchases/putback.h"
-#include "inventory/store/shared.h"
 #include "journal.lua.h"
 
 const struct phase_row phases[PHASES] = {
-    [PHASE_NONE] = {"none", true, WRITE_NOTHING, PHASE_NONE, INVENTORY_STATE_ABORTED},
-    [PHASE_INTENT] = {"intent", false, WRITE_NOTHING, PHASE_ABORTING, INVENTORY_STATE_ABORTED},
+    [PHASE_NONE] = {"none", true, WRITE_NOTHING, PHASE_NONE, INVENTORY_STATE_ABORTED, WRITE_NOTHING},
+    [PHASE_INTENT] = {"intent", false, WRITE_NOTHING, PHASE_ABORTING, INVENTORY_STATE_ABORTED, WRITE_NOTHING},
     /* putback.lua and the failpoints use this word, too. */
-    [PHASE_ABORTING] = {"undoing", false, WRITE_ABORT, PHASE_NONE, INVENTORY_STATE_ABORTED},
-    [PHASE_HELD] = {"held", true, WRITE_NOTHING, PHASE_EXPIRING, INVENTORY_STATE_HELD},
-    [PHASE_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
-    [PHASE_CANCELLING] = {"cancelling", false, WRITE_CANCEL, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
-    [PHASE_EXPIRING] = {"expiring", false, WRITE_EXPIRE, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
-    [PHASE_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED},
-    [PHASE_CANCELLED] = {"cancelled", true, WRITE_NOTHING, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED},
-    [PHASE_EXPIRED] = {"expired", true, WRITE_NOTHING, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED},
+    [PHASE_ABORTING] = {"undoing", false, WRITE_ABORT, PHASE_NONE, INVENTORY_STATE_ABORTED, WRITE_NOTHING},
+    [PHASE_HELD] = {"held", true, WRITE_NOTHING, PHASE_EXPIRING, INVENTORY_STATE_HELD, WRITE_DEBIT},
+    [PHASE_CONFIRMING] = {"confirming", false, WRITE_CONFIRM, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED,
+                          WRITE_DEBIT},
+    [PHASE_CANCELLING] = {"cancelling", false, WRITE_CANCEL, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED,
+                          WRITE_DEBIT},
+    [PHASE_EXPIRING] = {"expiring", false, WRITE_EXPIRE, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED, WRITE_DEBIT},
+    [PHASE_CONFIRMED] = {"confirmed", true, WRITE_NOTHING, PHASE_CONFIRMED, INVENTORY_STATE_CONFIRMED,
+                         WRITE_CONFIRM},
+    [PHASE_CANCELLED] = {"cancelled", true, WRITE_NOTHING, PHASE_CANCELLED, INVENTORY_STATE_CANCELLED,
+                         WRITE_CANCEL},
+    [PHASE_EXPIRED] = {"expired", true, WRITE_NOTHING, PHASE_EXPIRED, INVENTORY_STATE_EXPIRED, WRITE_EXPIRE},
 };
 
 static const struct redis_script journal_script = {journal_lua, journal_lua_sha1};
@@ -60,14 +63,12 @@ bool journal_is_same(const struct inventory_transaction *a, const struct invento
     return same;
 }
 
-static bool journal_read_phase(const char *name, int *phase) {
-    for (int i = PHASE_INTENT; i < PHASES; i++) {
-        if (strcmp(phases[i].name, name) == 0) {
-            *phase = i;
-            return true;
-        }
-    }
-    return false;
+/* PHASE_NONE: no phase has this name. */
+static int journal_phase(const char *name) {
+    int i = PHASES - 1;
+    while (i > PHASE_NONE && strcmp(phases[i].name, name) != 0)
+        i--;
+    return i;
 }
 
 /* ITEM:QUANTITY,… */
@@ -109,8 +110,9 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
                *created = strtok_r(NULL, " ", &rest), *expires = strtok_r(NULL, " ", &rest),
                *user = strtok_r(NULL, " ", &rest);
     bool basket = read.kind == INVENTORY_BASKET;
-    if (!phase || !journal_read_phase(phase, &read.phase) || !nonce || !inventory_digest_valid(nonce) ||
-        !journal_read_ms(created, &read.created_ms) || !journal_read_ms(expires, &read.expires_ms) || !user ||
+    if (!phase || (read.phase = journal_phase(phase)) == PHASE_NONE || !nonce ||
+        !inventory_digest_valid(nonce) || !journal_read_ms(created, &read.created_ms) ||
+        !journal_read_ms(expires, &read.expires_ms) || !user ||
         (basket && !inventory_name_valid(user, strlen(user))) || !journal_read_lines(&read, rest) ||
         (!basket && read.count != 2))
         return false;
@@ -141,8 +143,8 @@ void journal_ask(struct transactions *transactions, const struct inventory_trans
 
 void journal_move(struct transactions *transactions, const struct inventory_transaction *transaction,
                   enum phase to, int64_t due_ms, redis_reply_fn *fn, void *ctx) {
-    char field[JOURNAL_FIELD_SIZE], from[48] = "", due[24] = "", epoch[24] = "",
-                                    record[JOURNAL_RECORD_SIZE] = "";
+    char field[JOURNAL_FIELD_SIZE], from[48] = "", epoch[24] = "", record[JOURNAL_RECORD_SIZE] = "";
+    struct number due = {""};
     struct inventory_transaction next = *transaction;
     struct journal_keys keys;
     journal_keys_make(&keys, key_part(transaction->id));
@@ -153,27 +155,27 @@ void journal_move(struct transactions *transactions, const struct inventory_tran
     if (to != PHASE_NONE)
         journal_print(record, &next);
     if (due_ms)
-        snprintf(due, sizeof due, "%lld", (long long)due_ms);
+        due = number_of(due_ms);
     if (transaction->locked && transactions->shared->config.fencing)
         snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)transaction->lines[0].token.epoch);
     const char *argv[] = {NULL,   NULL,  NULL, keys.journal, keys.open, keys.epoch,
-                          "move", field, from, record,       due,       epoch};
+                          "move", field, from, record,       due.text,  epoch};
     router_run(transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, fn, ctx);
 }
 
 void journal_keep(struct transactions *transactions, const struct inventory_transaction *transaction,
                   enum phase phase, int64_t due_ms) {
-    char field[JOURNAL_FIELD_SIZE], part[12], record[24 + JOURNAL_RECORD_SIZE];
+    char field[JOURNAL_FIELD_SIZE], record[24 + JOURNAL_RECORD_SIZE];
+    struct number part = number_of(key_part(transaction->id));
     struct inventory_transaction now = *transaction;
     now.phase = phase;
     journal_field(field, transaction);
-    snprintf(part, sizeof part, "%u", key_part(transaction->id));
     int length = snprintf(record, sizeof record, "%lld ", (long long)due_ms);
     journal_print(record + length, &now);
     if (phase == PHASE_NONE)
-        putback_forget(transactions->purchases, RECEIPT_JOURNAL, part, field);
+        putback_forget(transactions->purchases, RECEIPT_JOURNAL, part.text, field);
     else
-        putback_keep(transactions->purchases, RECEIPT_JOURNAL, part, field, record);
+        putback_keep(transactions->purchases, RECEIPT_JOURNAL, part.text, field, record);
 }
 
 void journal_keep_found(struct transactions *transactions, const struct inventory_transaction *transaction) {
@@ -215,9 +217,9 @@ static void journal_on_found(void *ctx, const struct redis_value *value) {
     transaction->done(transaction, status);
 }
 
-void journal_find(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction->transactions = transactions;
-    journal_ask(transactions, transaction, journal_on_found, transaction);
+void inventory_transaction_find(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction->transactions = inventory->transactions;
+    journal_ask(inventory->transactions, transaction, journal_on_found, transaction);
 }
 
 /* ---- transactions that were left unfinished ---- */
@@ -226,6 +228,7 @@ void journal_find(struct transactions *transactions, struct inventory_transactio
  */
 struct claim {
     struct transactions *transactions;
+    struct shared *shared;
     inventory_claim_fn *fn;
     void *ctx;
     int64_t claim_ms, sent_ms;
@@ -241,7 +244,7 @@ static void claim_next(struct claim *claim);
 /* A part that cannot be reached is left to the next claim. */
 static void claim_on_claimed(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
-    bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
+    bool good = store_status(claim->shared, value) == INVENTORY_OK;
     size_t found = good ? redis_value_count(value) / 2 : 0;
     expiry_note_call(claim->transactions->purchases, claim->sent_ms);
     claim->replied |= good;
@@ -253,25 +256,23 @@ static void claim_on_claimed(void *ctx, const struct redis_value *value) {
 }
 
 static void claim_part(struct claim *claim) {
-    int64_t now_ms = clock_wall_ms(claim->transactions->shared->config.clock);
-    claim->sent_ms = clock_mono_ms(claim->transactions->shared->config.clock);
-    char now[24], until[24], most[12];
-    snprintf(now, sizeof now, "%lld", (long long)now_ms);
-    snprintf(until, sizeof until, "%lld", (long long)(now_ms + claim->claim_ms));
-    snprintf(most, sizeof most, "%d", (int)(claim->most - claim->count));
+    int64_t now_ms = clock_wall_ms(claim->shared->config.clock);
+    claim->sent_ms = shared_now_ms(claim->shared);
+    struct number now = number_of(now_ms), until = number_of(now_ms + claim->claim_ms),
+                  most = number_of((int64_t)(claim->most - claim->count));
     const char *argv[] = {
-        NULL, NULL,  NULL, claim->part.journal, claim->part.open, claim->part.epoch, "claim",
-        now,  until, most};
-    router_run(claim->transactions->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv,
-               claim_on_claimed, claim);
+        NULL,     NULL,       NULL,     claim->part.journal, claim->part.open, claim->part.epoch, "claim",
+        now.text, until.text, most.text};
+    router_run(claim->shared->store, &journal_script, 3, sizeof argv / sizeof *argv, argv, claim_on_claimed,
+               claim);
 }
 
 static void claim_on_due(void *ctx, const struct redis_value *value) {
     struct claim *claim = ctx;
-    bool good = store_status(claim->transactions->shared, value) == INVENTORY_OK;
+    bool good = store_status(claim->shared, value) == INVENTORY_OK;
     expiry_note_call(claim->transactions->purchases, claim->sent_ms);
     claim->replied |= good;
-    if (good && redis_value_count(value) > 0 && !expiry_rests(claim->transactions->purchases))
+    if (good && redis_value_count(value) > 0 && !expiry_is_paused(claim->transactions->purchases))
         claim_part(claim);
     else
         claim_next(claim);
@@ -280,8 +281,8 @@ static void claim_on_due(void *ctx, const struct redis_value *value) {
 /* After a stall nothing more is claimed: confirms that arrived in time go first. */
 static void claim_next(struct claim *claim) {
     struct transactions *transactions = claim->transactions;
-    if (claim->asked == KEY_PARTS || claim->count == claim->most || expiry_rests(transactions->purchases) ||
-        !router_is_up(transactions->shared->store, NULL)) {
+    if (claim->asked == KEY_PARTS || claim->count == claim->most ||
+        expiry_is_paused(transactions->purchases) || !router_is_up(transactions->shared->store, NULL)) {
         claim->fn(claim->ctx, claim->replied ? INVENTORY_OK : INVENTORY_UNAVAILABLE, claim->claimed,
                   claim->count);
         free(claim);
@@ -289,15 +290,16 @@ static void claim_next(struct claim *claim) {
     }
     claim->asked++;
     journal_keys_make(&claim->part, transactions->claim_part++ % KEY_PARTS);
-    claim->sent_ms = clock_mono_ms(transactions->shared->config.clock);
+    claim->sent_ms = shared_now_ms(transactions->shared);
     router_callf(transactions->shared->store, claim->part.open, claim_on_due, claim,
                  "ZRANGEBYSCORE %s -inf %lld LIMIT 0 1", claim->part.open,
                  (long long)clock_wall_ms(transactions->shared->config.clock));
 }
 
-void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                   void *ctx) {
-    if (expiry_rests(transactions->purchases)) {
+void inventory_transaction_claim(struct inventory *inventory, int most, int64_t claim_ms,
+                                 inventory_claim_fn *fn, void *ctx) {
+    struct transactions *transactions = inventory->transactions;
+    if (expiry_is_paused(transactions->purchases)) {
         fn(ctx, INVENTORY_OK, NULL, 0);
         return;
     }
@@ -306,7 +308,11 @@ void journal_claim(struct transactions *transactions, int most, int64_t claim_ms
         fn(ctx, INVENTORY_OVERLOADED, NULL, 0);
         return;
     }
-    *claim = (struct claim){
-        .transactions = transactions, .fn = fn, .ctx = ctx, .claim_ms = claim_ms, .most = (size_t)most};
+    *claim = (struct claim){.transactions = transactions,
+                            .shared = transactions->shared,
+                            .fn = fn,
+                            .ctx = ctx,
+                            .claim_ms = claim_ms,
+                            .most = (size_t)most};
     claim_next(claim);
 }

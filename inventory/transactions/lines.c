@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "inventory/purchases/putback.h"
-#include "inventory/store/item_terms.h"
-#include "inventory/store/shared.h"
 #include "line.lua.h"
 
 static const struct redis_script line_script = {line_lua, line_lua_sha1};
@@ -34,6 +32,15 @@ int lines_part_of(const struct transaction_run *run, int line) {
     while (p < run->part_count && !lines_of_part(&run->parts[p], line))
         p++;
     return p;
+}
+
+int lines_of(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]) {
+    int n = 0;
+    for (int i = part->line; i < part->run->transaction->count; i++) {
+        if (lines_of_part(part, i))
+            lines[n++] = i;
+    }
+    return n;
 }
 
 void lines_make_parts(struct transaction_run *run) {
@@ -90,15 +97,14 @@ void lines_keep(struct transactions *transactions, const struct inventory_transa
 static void lines_keep_part(const struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     const struct inventory_transaction *transaction = run->transaction;
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char record[RECORD_SIZE];
     lines_print_move(record, transaction, part->line, run->write);
     if (transaction->kind == INVENTORY_TRANSFER)
         putback_keep(run->transactions->purchases, RECEIPT_MOVE, transaction->lines[part->line].item,
                      transaction->nonce, record);
-    for (int i = part->line; transaction->kind == INVENTORY_BASKET && i < transaction->count; i++) {
-        if (lines_of_part(part, i))
-            lines_keep(run->transactions, transaction, i, run->write);
-    }
+    for (int i = 0; transaction->kind == INVENTORY_BASKET && i < n; i++)
+        lines_keep(run->transactions, transaction, lines[i], run->write);
 }
 
 static void lines_fail(struct transaction_run *run, enum inventory_status status, int line,
@@ -113,14 +119,11 @@ static void lines_fail(struct transaction_run *run, enum inventory_status status
 
 /* The line with which the part exceeds `most` units. */
 static int lines_line_beyond(const struct transaction_part *part, int64_t most) {
-    const struct inventory_transaction *transaction = part->run->transaction;
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), line = part->line;
     int64_t sum = 0;
-    int line = part->line;
-    for (int i = part->line; i < transaction->count && sum <= most; i++) {
-        if (lines_of_part(part, i)) {
-            sum += transaction->lines[i].quantity;
-            line = i;
-        }
+    for (int i = 0; i < n && sum <= most; i++) {
+        line = lines[i];
+        sum += part->run->transaction->lines[line].quantity;
     }
     return line;
 }
@@ -161,7 +164,7 @@ static bool lines_note_word(struct transaction_part *part, const struct redis_va
     }
     if (strcmp(word, "otherwise") == 0 && count > 1) {
         bool decided = lines_note_decided(run, redis_value_text(redis_value_at(value, 1)));
-        run->transactions->torn |= !decided; /* the order was aborted, or is lost: see reconcile.c */
+        run->shared->torn |= !decided; /* the order was aborted, or is lost: see reconcile.c */
         return decided;
     }
     if (!terms_refusal(word, &status))
@@ -220,9 +223,9 @@ void lines_count_down(struct transaction_run *run, bool good) {
 static void lines_on_reply(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
-    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
+    bool good = store_status(run->shared, value) == INVENTORY_OK;
     if (good && !(run->write == WRITE_NOTHING ? lines_note_read : lines_note_word)(part, value)) {
-        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
+        snprintf(run->shared->error, sizeof run->shared->error,
                  "item %s is not as the journal of baskets has it", run->transaction->lines[part->line].item);
         good = false;
     }
@@ -238,16 +241,16 @@ static void lines_call(struct transaction_part *part, const char *what, int more
     const struct sale_keys *keys = &part->keys;
     const struct inventory_line *line = &part->run->transaction->lines[part->line];
     char token[FENCING_TOKEN_SIZE] = "";
-    if (part->run->transaction->locked && part->run->transactions->shared->config.fencing)
+    if (part->run->transaction->locked && part->run->shared->config.fencing)
         fencing_token_print(token, &line->token);
     const char *argv[ARGV_MAX] = {NULL, NULL, NULL, keys->item, keys->token, keys->shortage};
-    int key_count = shared_add_events(part->run->transactions->shared, keys, argv + SCRIPT_ARGV, 3);
+    int key_count = shared_add_events(part->run->shared, keys, argv + SCRIPT_ARGV, 3);
     int argc = SCRIPT_ARGV + key_count;
     argv[argc++] = what;
     argv[argc++] = token;
     memcpy(argv + argc, more, sizeof *more * (size_t)more_count);
-    router_run(part->run->transactions->shared->store, &line_script, key_count, argc + more_count, argv,
-               lines_on_reply, part);
+    router_run(part->run->shared->store, &line_script, key_count, argc + more_count, argv, lines_on_reply,
+               part);
 }
 
 void lines_digest(const struct inventory_transaction *transaction, int line,
@@ -288,16 +291,12 @@ static int lines_add_lines(const struct transaction_part *part, enum line_write 
                            char digests[][INVENTORY_DIGEST_SIZE], char records[][RECORD_SIZE]) {
     const struct inventory_transaction *transaction = part->run->transaction;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
-    int n = 0;
-    for (int i = part->line; i < transaction->count; i++) {
-        struct inventory_order order;
-        if (!lines_of_part(part, i))
-            continue;
-        lines_order_after(transaction, i, debit ? write : WRITE_ABORT, &order);
-        record_print(records[n], &order);
-        lines_digest(transaction, i, digests[n++]);
-    }
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     for (int i = 0; i < n; i++) {
+        struct inventory_order order;
+        lines_order_after(transaction, lines[i], debit ? write : WRITE_ABORT, &order);
+        record_print(records[i], &order);
+        lines_digest(transaction, lines[i], digests[i]);
         argv[i] = digests[i];
         argv[n + i] = records[i];
     }
@@ -307,71 +306,57 @@ static int lines_add_lines(const struct transaction_part *part, enum line_write 
 static void lines_write_basket(struct transaction_part *part) {
     const struct transaction_run *run = part->run;
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
-    char now[24];
     enum line_write write = run->write;
     bool debit = write == WRITE_DEBIT || write == WRITE_SELL;
     const char *more[2 + 2 * INVENTORY_LINES_MAX];
-    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms(run->transactions->shared->config.clock));
-    more[0] = debit ? now : writes[write].state;
+    struct number now = number_of(clock_wall_ms(run->shared->config.clock));
+    more[0] = debit ? now.text : writes[write].state;
     more[1] = run->transaction->user;
     int count = lines_add_lines(part, write, more + 2, digests, records);
     lines_call(part, debit ? "debit" : write == WRITE_DISOWN ? "disown" : "settle", 2 + count, more);
 }
 
 static void lines_write_transfer(struct transaction_part *part) {
-    char quantity[24];
-    snprintf(quantity, sizeof quantity, "%lld", (long long)part->quantity);
-    const char *const more[] = {part->run->transaction->nonce, quantity, part->run->transaction->id};
+    struct number quantity = number_of(part->quantity);
+    const char *const more[] = {part->run->transaction->nonce, quantity.text, part->run->transaction->id};
     lines_call(part, writes[part->run->write].transfer, 3, more);
 }
 
-/* Sends a call for each part. They leave together, so the store syncs its file once. */
-static void lines_for_each_part(struct transaction_run *run, const char *step, int line,
-                                void (*fn)(struct transaction_part *part)) {
-    for (int p = 0; p < run->part_count; p++) {
-        if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
-            continue;
-        failpoint_write(run->transactions->shared, "before", step, p);
-        run->pending++;
-        fn(&run->parts[p]);
-        failpoint_write(run->transactions->shared, "after", step, p);
-    }
-}
-
-static void lines_begin(struct transaction_run *run, enum line_write write,
-                        void (*then)(struct transaction_run *run)) {
+/* Sends a call for each part, or for the part of one line. They leave together, so the store syncs its file
+ * once. The caller counts down once all are sent. */
+static void lines_send(struct transaction_run *run, enum line_write write, const char *step, int line,
+                       transaction_part_fn *fn, transaction_run_fn *then) {
     run->write = write;
     run->then = then;
     run->status = INVENTORY_OK;
     run->stale = run->lacks = false;
     run->decided = PHASE_NONE;
     run->pending = 1; /* until all calls are sent */
+    for (int p = 0; p < run->part_count; p++) {
+        if (run->parts[p].done || (line >= 0 && run->parts[p].line != line))
+            continue;
+        failpoint(run->shared, "before", step, p);
+        run->pending++;
+        fn(&run->parts[p]);
+        failpoint(run->shared, "after", step, p);
+    }
 }
 
-static void lines_send_read(struct transaction_part *part, const char *what) {
+static void lines_read_part(struct transaction_part *part) {
     const char *more[1 + ITEM_FIELDS] = {part->run->transaction->user};
     memcpy(more + 1, item_fields, sizeof item_fields);
-    lines_call(part, what, 1 + ITEM_FIELDS, more);
+    lines_call(part, part->run->fenced ? "read-fenced" : "read", 1 + ITEM_FIELDS, more);
 }
 
-static void lines_read_fenced(struct transaction_part *part) {
-    lines_send_read(part, "read-fenced");
-}
-
-static void lines_read_unfenced(struct transaction_part *part) {
-    lines_send_read(part, "read");
-}
-
-static void lines_begin_read(struct transaction_run *run, void (*fn)(struct transaction_part *part),
-                             void (*then)(struct transaction_run *run)) {
-    lines_begin(run, WRITE_NOTHING, then);
+static void lines_begin_read(struct transaction_run *run, transaction_part_fn *fn, transaction_run_fn *then) {
     run->hold_ms = 0;
-    run->now_ms = clock_wall_ms(run->transactions->shared->config.clock);
-    lines_for_each_part(run, "read", -1, fn);
+    run->now_ms = clock_wall_ms(run->shared->config.clock);
+    lines_send(run, WRITE_NOTHING, "read", -1, fn, then);
 }
 
-void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run)) {
-    lines_begin_read(run, fenced ? lines_read_fenced : lines_read_unfenced, then);
+void lines_read(struct transaction_run *run, bool fenced, transaction_run_fn *then) {
+    run->fenced = fenced;
+    lines_begin_read(run, lines_read_part, then);
 }
 
 static void lines_on_item(void *ctx, enum inventory_status status, const struct inventory_item *item) {
@@ -385,27 +370,24 @@ static void lines_on_item(void *ctx, enum inventory_status status, const struct 
 
 static void lines_ask_item(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    purchases_get_item(run->transactions->purchases, run->transaction->lines[part->line].item, lines_on_item,
+    inventory_item_get(run->transactions->inventory, run->transaction->lines[part->line].item, lines_on_item,
                        part);
 }
 
-void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run)) {
+void lines_check(struct transaction_run *run, transaction_run_fn *then) {
     lines_begin_read(run, lines_ask_item, then);
     lines_count_down(run, true);
 }
 
-void lines_write(struct transaction_run *run, enum line_write write,
-                 void (*then)(struct transaction_run *run)) {
+void lines_write(struct transaction_run *run, enum line_write write, transaction_run_fn *then) {
     bool basket = run->transaction->kind == INVENTORY_BASKET;
-    lines_begin(run, write, then);
-    lines_for_each_part(run, writes[write].step, basket ? -1 : writes[write].line,
-                        basket ? lines_write_basket : lines_write_transfer);
+    lines_send(run, write, writes[write].step, basket ? -1 : writes[write].line,
+               basket ? lines_write_basket : lines_write_transfer, then);
     lines_count_down(run, true);
 }
 
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run)) {
-    lines_begin(run, write, then);
-    lines_for_each_part(run, failpoint_name, -1, fn);
+                     transaction_part_fn *fn, transaction_run_fn *then) {
+    lines_send(run, write, failpoint_name, -1, fn, then);
     lines_count_down(run, true);
 }

@@ -12,8 +12,6 @@
 
 #include "base/container.h"
 #include "inventory/purchases/putback.h"
-#include "inventory/store/scan.h"
-#include "inventory/store/shared.h"
 
 /* A server that is gone, and has no successor, must not be asked all the time. */
 enum { AGAIN_MS = 3000 };
@@ -54,7 +52,7 @@ static void reconcile_begin_part(struct reconciling *in, unsigned part);
 static void reconcile_end(struct reconciling *in) {
     struct transactions *transactions = in->transactions;
     transactions->reconciling = NULL;
-    transactions->torn |= in->mend ? in->failed : in->told.torn > 0;
+    transactions->shared->torn |= in->mend ? in->failed : in->told.torn > 0;
     if (in->mend) {
         transactions->reconcile_again_ms = in->failed ? shared_now_ms(transactions->shared) + AGAIN_MS : 0;
         transactions->untold = in->lost || (in->failed && transactions->untold);
@@ -88,7 +86,7 @@ struct settling {
 
 static void reconcile_on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
     struct settling *settling = CONTAINER_OF(transaction, struct settling, transaction);
-    settling->transactions->torn |=
+    settling->transactions->shared->torn |=
         status == INVENTORY_UNAVAILABLE || status == INVENTORY_UNKNOWN || status == INVENTORY_OVERLOADED;
     free(settling);
 }
@@ -99,13 +97,13 @@ static void reconcile_settle(struct transactions *transactions,
                              const struct inventory_transaction *transaction, enum inventory_step step) {
     struct settling *settling = malloc(sizeof *settling);
     if (!settling) {
-        transactions->torn = true;
+        transactions->shared->torn = true;
         return;
     }
     *settling = (struct settling){.transactions = transactions, .transaction = *transaction};
     settling->transaction.done = reconcile_on_settled;
     settling->transaction.arrived_ns = 1;
-    transaction_settle(transactions, &settling->transaction, step);
+    inventory_transaction_settle(transactions->inventory, &settling->transaction, step);
 }
 
 static void reconcile_end_transaction(struct comparing *of) {
@@ -154,44 +152,40 @@ static bool reconcile_needs_no_units(const struct comparing *of) {
 
 /* Whether the item has what it must have. A basket that was held when the journal was read may have been
  * settled since. */
-static bool reconcile_has(const struct line_compared *compared, const char *standing) {
-    struct inventory_order now, must;
+static bool reconcile_has(const struct line_compared *compared, const char *standing,
+                          const struct inventory_order *now) {
+    struct inventory_order must;
     if (compared->kind == RECEIPT_MOVE)
         return standing && strcmp(standing, compared->record) == 0;
     if (!record_read(&must, "", "", compared->record))
         return false;
-    if (must.state == INVENTORY_STATE_HELD && reconcile_needs_no_units(compared->of))
-        return true;
-    return standing && record_read(&now, "", "", standing) &&
-           (now.state == must.state ||
-            (must.state == INVENTORY_STATE_HELD && now.state != INVENTORY_STATE_ABORTED));
+    bool held = must.state == INVENTORY_STATE_HELD;
+    return (held && reconcile_needs_no_units(compared->of)) ||
+           (now && (now->state == must.state || (held && now->state != INVENTORY_STATE_ABORTED)));
 }
 
 /* The decision was lost, and the order ended by another, weaker one: see transaction.c. Now the journal has
  * the decision again. Its steps do not end an order that has ended, so the order must become as the decision
  * leaves it. */
-static void reconcile_overrule(struct line_compared *compared, const char *standing) {
+static void reconcile_overrule(struct line_compared *compared, const struct inventory_order *now) {
     const struct inventory_transaction *transaction = &compared->of->transaction;
     bool confirming = transaction->phase == PHASE_CONFIRMING,
          cancelling = transaction->phase == PHASE_CANCELLING;
-    struct inventory_order now;
-    if (compared->kind == RECEIPT_ORDER && standing && record_read(&now, "", "", standing) &&
-        (((confirming || cancelling) && now.state == INVENTORY_STATE_EXPIRED) ||
-         (confirming && now.state == INVENTORY_STATE_CANCELLED)))
+    if (compared->kind == RECEIPT_ORDER &&
+        (((confirming || cancelling) && now->state == INVENTORY_STATE_EXPIRED) ||
+         (confirming && now->state == INVENTORY_STATE_CANCELLED)))
         lines_print_order(compared->record, transaction, (int)(compared->line - transaction->lines),
                           confirming ? WRITE_CONFIRM : WRITE_CANCEL);
 }
 
 /* The journal has lost the last step of a held basket, but an item has it. The step stands; a confirm goes
  * before a cancel. */
-static void reconcile_note_step(struct line_compared *compared, const char *standing) {
-    struct comparing *of = compared->of;
-    struct inventory_order now;
-    if (of->transaction.phase != PHASE_HELD || !standing || !record_read(&now, "", "", standing))
+static void reconcile_note_step(struct comparing *of, const struct inventory_order *now) {
+    if (of->transaction.phase != PHASE_HELD)
         return;
-    if (now.state == INVENTORY_STATE_CONFIRMED)
+    if (now->state == INVENTORY_STATE_CONFIRMED)
         of->step = INVENTORY_CONFIRM;
-    else if (now.state == INVENTORY_STATE_CANCELLED && of->step == INVENTORY_READ)
+    else if (now->state == INVENTORY_STATE_CANCELLED && of->step == INVENTORY_READ)
         of->step = INVENTORY_CANCEL;
 }
 
@@ -199,12 +193,15 @@ static void reconcile_on_line(void *ctx, const struct redis_value *value) {
     struct line_compared *compared = ctx;
     struct reconciling *in = compared->of->in;
     bool good = store_status(in->transactions->shared, value) == INVENTORY_OK;
+    const char *standing = good ? redis_value_text(value) : NULL;
+    struct inventory_order now;
+    bool is_order = standing && record_read(&now, "", "", standing);
     in->failed |= !good;
-    if (good) {
-        reconcile_overrule(compared, redis_value_text(value));
-        reconcile_note_step(compared, redis_value_text(value));
+    if (is_order) {
+        reconcile_overrule(compared, &now);
+        reconcile_note_step(compared->of, &now);
     }
-    if (!good || reconcile_has(compared, redis_value_text(value))) {
+    if (!good || reconcile_has(compared, standing, is_order ? &now : NULL)) {
         reconcile_end_line(compared);
         return;
     }
@@ -218,21 +215,6 @@ static void reconcile_on_line(void *ctx, const struct redis_value *value) {
 }
 
 /* ---- a transaction ---- */
-
-/* The last write to the items, by the journal; NOTHING: the transaction is not decided, or is being undone.
- */
-static enum line_write reconcile_written(const struct inventory_transaction *transaction) {
-    switch ((enum phase)transaction->phase) {
-    case PHASE_HELD:
-    case PHASE_CONFIRMING:
-    case PHASE_CANCELLING:
-    case PHASE_EXPIRING: return WRITE_DEBIT;
-    case PHASE_CONFIRMED: return WRITE_CONFIRM;
-    case PHASE_CANCELLED: return WRITE_CANCEL;
-    case PHASE_EXPIRED: return WRITE_EXPIRE;
-    default: return WRITE_NOTHING;
-    }
-}
 
 static void reconcile_compare_line(struct comparing *of, int i, enum line_write write) {
     const struct inventory_transaction *transaction = &of->transaction;
@@ -260,7 +242,7 @@ static void reconcile_compare_line(struct comparing *of, int i, enum line_write 
 }
 
 static void reconcile_compare(struct reconciling *in, const struct inventory_transaction *transaction) {
-    enum line_write write = reconcile_written(transaction);
+    enum line_write write = phases[transaction->phase].written;
     bool has_arrived = transaction->kind == INVENTORY_BASKET || write == WRITE_CONFIRM;
     struct comparing *of = write != WRITE_NOTHING ? malloc(sizeof *of) : NULL;
     in->told.transactions++;
@@ -303,8 +285,7 @@ static void reconcile_begin_part(struct reconciling *in, unsigned part) {
     journal_keys_make(&keys, part);
     in->part = part;
     in->at_part = in->told;
-    scan_begin(&in->scan, transactions->shared->store, transactions->shared->config.clock,
-               &transactions->shared->tick_ms, keys.journal, reconcile_on_page, in);
+    scan_begin(&in->scan, transactions->shared, keys.journal, reconcile_on_page, in);
 }
 
 void reconcile_tick(struct transactions *transactions) {
@@ -319,16 +300,19 @@ void reconcile_close(struct transactions *transactions) {
     reconcile_end(transactions->reconciling);
 }
 
-bool reconcile_is_due(const struct transactions *transactions) {
-    return transactions->torn && !transactions->reconciling &&
+bool inventory_transactions_are_suspect(const struct inventory *inventory) {
+    const struct transactions *transactions = inventory->transactions;
+    return transactions->shared->torn && !transactions->reconciling &&
            shared_now_ms(transactions->shared) >= transactions->reconcile_again_ms;
 }
 
-void reconcile_suspect(struct transactions *transactions) {
-    transactions->torn = true;
+void inventory_transactions_suspect(struct inventory *inventory) {
+    inventory->shared.torn = true;
 }
 
-void reconcile_begin(struct transactions *transactions, bool mend, inventory_reconciled_fn *fn, void *ctx) {
+void inventory_transactions_reconcile(struct inventory *inventory, bool mend, inventory_reconciled_fn *fn,
+                                      void *ctx) {
+    struct transactions *transactions = inventory->transactions;
     struct reconciling *in = transactions->reconciling ? NULL : malloc(sizeof *in);
     if (!in) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
@@ -337,6 +321,6 @@ void reconcile_begin(struct transactions *transactions, bool mend, inventory_rec
     *in = (struct reconciling){.transactions = transactions, .mend = mend, .fn = fn, .ctx = ctx};
     transactions->reconciling = in;
     if (mend)
-        transactions->torn = false; /* what is lost from now on is left to the next comparison */
+        transactions->shared->torn = false; /* what is lost from now on is left to the next comparison */
     reconcile_begin_part(in, 0);
 }

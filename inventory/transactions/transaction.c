@@ -19,12 +19,9 @@
  * than one that the item has seen, so a holder that was paused past the end of its locks debits nothing. */
 #include "inventory/transactions/transactions_internal.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inventory/store/shared.h"
 
 enum {
     OVERTAKEN_MOST = 8,
@@ -38,20 +35,15 @@ static void transaction_go_on(struct transaction_run *run);
 
 void transaction_finish(struct transaction_run *run, enum inventory_status status) {
     struct inventory_transaction *transaction = run->transaction;
-    metric_add(&run->transactions->shared->metrics->waiting, (uint64_t)-1);
+    metric_add(&run->shared->metrics->waiting, (uint64_t)-1);
     free(run);
     transaction->done(transaction, status);
-}
-
-/* The state in which the basket was made. */
-static enum inventory_state transaction_born(const struct inventory_transaction *transaction) {
-    return transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
 }
 
 /* The transaction is at rest: the answer to the caller. */
 void transaction_conclude(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
-    enum inventory_status status = INVENTORY_OK;
+    enum inventory_status status;
     transaction->state = phases[transaction->phase].is;
     if (transaction->phase == PHASE_NONE) {
         if (run->mine)
@@ -60,12 +52,10 @@ void transaction_conclude(struct transaction_run *run) {
     } else if (run->make) {
         /* The first answer, whatever has become of the basket since. */
         transaction->now = transaction->state;
-        transaction->state = transaction_born(transaction);
+        transaction->state = transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
-    } else if (run->step == INVENTORY_CONFIRM && transaction->state != INVENTORY_STATE_CONFIRMED) {
-        status = transaction->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
-    } else if (run->step == INVENTORY_CANCEL && transaction->state != INVENTORY_STATE_CANCELLED) {
-        status = transaction->state == INVENTORY_STATE_CONFIRMED ? INVENTORY_CONFIRMED : INVENTORY_EXPIRED;
+    } else {
+        status = step_answers[run->step][transaction->state];
     }
     transaction_finish(run, status);
 }
@@ -75,14 +65,13 @@ void transaction_conclude(struct transaction_run *run) {
 void transaction_lost(struct transaction_run *run) {
     struct transactions *transactions = run->transactions;
     if (run->deadline_ms == 0)
-        run->deadline_ms =
-            clock_mono_ms(transactions->shared->config.clock) + transactions->shared->config.resolve_ms;
+        run->deadline_ms = shared_now_ms(transactions->shared) + transactions->shared->config.resolve_ms;
     run->next = transactions->lost_transactions;
     transactions->lost_transactions = run;
 }
 
 void transaction_tick(struct transactions *transactions, bool all) {
-    int64_t now_ms = clock_mono_ms(transactions->shared->config.clock);
+    int64_t now_ms = shared_now_ms(transactions->shared);
     bool up = !all && router_is_up(transactions->shared->store, NULL);
     struct transaction_run *list = transactions->lost_transactions;
     transactions->lost_transactions = NULL;
@@ -104,7 +93,7 @@ void transaction_tick(struct transactions *transactions, bool all) {
 static enum inventory_status transaction_adopt(struct transaction_run *run, const char *record) {
     struct inventory_transaction *transaction = run->transaction, found = *transaction;
     if (!journal_read(&found, record)) {
-        snprintf(run->transactions->shared->error, sizeof run->transactions->shared->error,
+        snprintf(run->shared->error, sizeof run->shared->error,
                  "a record in the journal of baskets cannot be read");
         return INVENTORY_UNAVAILABLE;
     }
@@ -138,12 +127,17 @@ void transaction_resume(struct transaction_run *run, const struct redis_value *v
         transaction_finish(run, run->found);
 }
 
-static void transaction_on_journal(void *ctx, const struct redis_value *value) {
-    struct transaction_run *run = ctx;
-    if (store_status(run->transactions->shared, value) == INVENTORY_OK)
-        transaction_resume(run, value);
-    else
+/* False: the reply was lost, and the run begins again later. */
+static bool transaction_has_reply(struct transaction_run *run, const struct redis_value *value) {
+    bool good = store_status(run->shared, value) == INVENTORY_OK;
+    if (!good)
         transaction_lost(run);
+    return good;
+}
+
+static void transaction_on_journal(void *ctx, const struct redis_value *value) {
+    if (transaction_has_reply(ctx, value))
+        transaction_resume(ctx, value);
 }
 
 static void transaction_read_journal(struct transaction_run *run) {
@@ -170,7 +164,7 @@ static void transaction_yield(struct transaction_run *run) {
  */
 static int64_t transaction_due_ms(const struct transaction_run *run, enum phase to) {
     const struct inventory_transaction *transaction = run->transaction;
-    int64_t now_ms = clock_wall_ms(run->transactions->shared->config.clock);
+    int64_t now_ms = clock_wall_ms(run->shared->config.clock);
     if (to == PHASE_HELD)
         return transaction->expires_ms + INVENTORY_HOLD_GRACE_MS;
     if (phases[to].at_rest)
@@ -182,11 +176,9 @@ static int64_t transaction_due_ms(const struct transaction_run *run, enum phase 
 
 static void transaction_on_moved(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
-        transaction_lost(run);
+    if (!transaction_has_reply(run, value))
         return;
-    }
-    failpoint_write(run->transactions->shared, "after", phases[run->to].name, -1);
+    failpoint(run->shared, "after", phases[run->to].name, -1);
     if (redis_value_integer(value, 0) < 0) {
         transaction_yield(run);
     } else if (redis_value_type(value) == REDIS_INTEGER) {
@@ -195,7 +187,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
         transaction_go_on(run);
     } else if (++run->overtaken < OVERTAKEN_MOST) {
         /* This run aborts what may have been decided after all: see putback.lua. */
-        run->transactions->torn |= run->transaction->phase == PHASE_ABORTING;
+        run->shared->torn |= run->transaction->phase == PHASE_ABORTING;
         transaction_resume(run, value);
     } else {
         transaction_finish(run, INVENTORY_UNKNOWN);
@@ -205,7 +197,7 @@ static void transaction_on_moved(void *ctx, const struct redis_value *value) {
 static void transaction_move(struct transaction_run *run, enum phase to) {
     run->to = to;
     run->begun = true;
-    failpoint_write(run->transactions->shared, "before", phases[to].name, -1);
+    failpoint(run->shared, "before", phases[to].name, -1);
     journal_move(run->transactions, run->transaction, to, transaction_due_ms(run, to), transaction_on_moved,
                  run);
 }
@@ -232,10 +224,7 @@ static void transaction_on_debited(struct transaction_run *run) {
 }
 
 void transaction_begin_attempt(struct transaction_run *run) {
-    unsigned char random[16];
-    randombytes_buf(random, sizeof random);
-    sodium_bin2base64(run->transaction->nonce, sizeof run->transaction->nonce, random, sizeof random,
-                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    digest_draw(run->transaction->nonce);
     run->mine = true;
     run->debit_ns = 0;
 }
@@ -255,9 +244,7 @@ static bool transaction_can_make(struct transaction_run *run) {
 
 static void transaction_on_items(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
-    if (transaction_is_lost(run))
-        return;
-    if (!transaction_can_make(run))
+    if (transaction_is_lost(run) || !transaction_can_make(run))
         return;
     transaction_begin_attempt(run);
     transaction->created_ms = run->now_ms;
@@ -268,14 +255,14 @@ static void transaction_on_items(struct transaction_run *run) {
 static void transaction_on_settled(void *ctx, const struct redis_value *value) {
     struct transactions *transactions = ctx;
     store_status(transactions->shared, value);
-    failpoint_write(transactions->shared, "after", "settle", -1);
+    failpoint(transactions->shared, "after", "settle", -1);
 }
 
 /* All is written: ends the run without waiting for the journal's reply. If the move is lost, others finish
  * the transaction again and find nothing to do. */
 static void transaction_finish_phase(struct transaction_run *run, enum phase to) {
     struct transactions *transactions = run->transactions;
-    failpoint_write(transactions->shared, "before", "settle", -1);
+    failpoint(transactions->shared, "before", "settle", -1);
     journal_move(transactions, run->transaction, to, 0, transaction_on_settled, transactions);
     run->transaction->phase = (int)to;
     transaction_conclude(run);
@@ -283,7 +270,7 @@ static void transaction_finish_phase(struct transaction_run *run, enum phase to)
 
 /* The transaction's units are back: notes how long they were gone. */
 static void transaction_note_aborted(struct transaction_run *run) {
-    const struct clock *clock = run->transactions->shared->config.clock;
+    const struct clock *clock = run->shared->config.clock;
     struct inventory_transaction *transaction = run->transaction;
     if (!run->refunded || transaction->aborted_ns != 0)
         return;
@@ -307,7 +294,7 @@ static void transaction_answer_lacking(struct transaction_run *run) {
  * what was written for the other one. */
 static void transaction_go_on_as_decided(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
-    run->transactions->torn = true;
+    run->shared->torn = true;
     if (phase == PHASE_ABORTING || run->decided < phase)
         transaction_move(run, run->decided);
     else
@@ -336,28 +323,23 @@ static void transaction_on_written(struct transaction_run *run) {
         transaction_move(run, next);
 }
 
-/* Whether the basket's hold was over when the request arrived. */
-static bool transaction_is_due(const struct transaction_run *run) {
-    const struct inventory_transaction *transaction = run->transaction;
-    return clock_wall_at_ms(run->transactions->shared->config.clock, transaction->arrived_ns) >=
-           transaction->expires_ms;
-}
-
-/* The next phase of a held basket. */
+/* The next phase of a held basket, whose hold may have been over when the request arrived. */
 static void transaction_go_on_held(struct transaction_run *run) {
-    if (!run->make && transaction_is_due(run))
-        transaction_move(run, PHASE_EXPIRING);
-    else if (!run->make && run->step == INVENTORY_CONFIRM)
-        transaction_move(run, PHASE_CONFIRMING);
-    else if (!run->make && run->step == INVENTORY_CANCEL)
-        transaction_move(run, PHASE_CANCELLING);
-    else
+    static const enum phase by_step[] = {[INVENTORY_READ] = PHASE_HELD,
+                                         [INVENTORY_CONFIRM] = PHASE_CONFIRMING,
+                                         [INVENTORY_CANCEL] = PHASE_CANCELLING};
+    bool over = clock_wall_at_ms(run->shared->config.clock, run->transaction->arrived_ns) >=
+                run->transaction->expires_ms;
+    enum phase to = over ? PHASE_EXPIRING : by_step[run->step];
+    if (run->make || to == PHASE_HELD)
         transaction_conclude(run);
+    else
+        transaction_move(run, to);
 }
 
 static void transaction_on_journal_too(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK;
+    bool good = store_status(run->shared, value) == INVENTORY_OK;
     if (good)
         transaction_note_journal(run, value);
     lines_count_down(run, good);
@@ -365,10 +347,8 @@ static void transaction_on_journal_too(void *ctx, const struct redis_value *valu
 
 static void transaction_on_journal_after(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
-        transaction_lost(run);
+    if (!transaction_has_reply(run, value))
         return;
-    }
     transaction_note_journal(run, value);
     transaction_on_items(run);
 }
@@ -381,7 +361,7 @@ static void transaction_on_items_first(struct transaction_run *run) {
 /* Makes the transaction in steps. Reads the items, and the journal after them; on one server both at once.
  * The debit takes only units that are there then, so this read need not refuse older fencing tokens. */
 static void transaction_by_steps(struct transaction_run *run) {
-    bool at_once = router_is_one(run->transactions->shared->store);
+    bool at_once = router_is_one(run->shared->store);
     lines_read(run, false, at_once ? transaction_on_items : transaction_on_items_first);
     if (at_once) {
         run->pending++;
@@ -392,65 +372,63 @@ static void transaction_by_steps(struct transaction_run *run) {
 
 static void transaction_on_compared(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    if (store_status(run->transactions->shared, value) != INVENTORY_OK) {
-        transaction_lost(run);
+    if (!transaction_has_reply(run, value))
         return;
-    }
     transaction_note_journal(run, value);
     if (transaction_can_make(run))
         transaction_finish(run, INVENTORY_WANTS_LOCK);
 }
 
 static void transaction_on_checked(struct transaction_run *run) {
-    if (transaction_is_lost(run))
-        return;
-    journal_ask(run->transactions, run->transaction, transaction_on_compared, run);
+    if (!transaction_is_lost(run))
+        journal_ask(run->transactions, run->transaction, transaction_on_compared, run);
 }
 
 static void transaction_by_checking(struct transaction_run *run) {
     lines_check(run, transaction_on_checked);
 }
 
-static void transaction_take(struct transaction_run *run) {
-    if (run->debit_ns == 0)
-        run->debit_ns = clock_mono_ns(run->transactions->shared->config.clock);
-    lines_write(run, WRITE_DEBIT, transaction_on_debited);
-}
-
 static void transaction_go_on(struct transaction_run *run) {
     enum phase phase = (enum phase)run->transaction->phase;
     const struct phase_row *row = &phases[phase];
-    if (phase == PHASE_NONE && run->make && run->failure == INVENTORY_OK)
+    bool undecided = row->is == INVENTORY_STATE_ABORTED;
+    if (phase == PHASE_NONE && run->make && run->failure == INVENTORY_OK) {
         run->make(run);
-    else if (phase == PHASE_INTENT && run->mine)
-        transaction_take(run);
-    else if (phase == PHASE_HELD)
+    } else if (phase == PHASE_INTENT && run->mine) {
+        if (run->debit_ns == 0)
+            run->debit_ns = clock_mono_ns(run->shared->config.clock);
+        lines_write(run, WRITE_DEBIT, transaction_on_debited);
+    } else if (phase == PHASE_HELD) {
         transaction_go_on_held(run);
-    else if (row->at_rest)
+    } else if (row->at_rest) {
         transaction_conclude(run);
-    else if (run->make && run->make != transaction_by_steps && row->is == INVENTORY_STATE_ABORTED)
+    } else if (run->make && run->make != transaction_by_steps && undecided) {
         transaction_finish(run, INVENTORY_PENDING);
-    else if (!run->make && run->step != INVENTORY_READ && row->is == INVENTORY_STATE_ABORTED)
-        transaction_finish(
-            run, INVENTORY_UNKNOWN_BASKET); /* it may be in flight, so its buyer does not know it yet */
-    else if (row->write == WRITE_NOTHING)
+    } else if (!run->make && run->step != INVENTORY_READ && undecided) {
+        transaction_finish(run,
+                           INVENTORY_UNKNOWN_BASKET); /* in flight, perhaps: its buyer does not know it */
+    } else if (row->write == WRITE_NOTHING) {
         transaction_move(run, row->next);
-    else
+    } else {
         lines_write(run, row->write, transaction_on_written);
+    }
 }
 
 /* ---- the calls ---- */
 
 void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
-                       void (*make)(struct transaction_run *run), enum inventory_step step) {
+                       transaction_run_fn *make, enum inventory_step step) {
     struct transaction_run *run = malloc(sizeof *run + sizeof run->parts[0] * (size_t)transaction->count);
     if (!run || transactions->shared->metrics->waiting >= (uint64_t)transactions->shared->config.queue_max) {
         free(run);
         transaction->done(transaction, INVENTORY_OVERLOADED);
         return;
     }
-    *run = (struct transaction_run){
-        .transactions = transactions, .transaction = transaction, .make = make, .step = step};
+    *run = (struct transaction_run){.transactions = transactions,
+                                    .shared = transactions->shared,
+                                    .transaction = transaction,
+                                    .make = make,
+                                    .step = step};
     transaction->nonce[0] = '\0';
     transaction->aborted_ns = 0;
     lines_make_parts(run);
@@ -463,15 +441,15 @@ void transaction_begin(struct transactions *transactions, struct inventory_trans
         transaction_read_journal(run);
 }
 
-void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, transaction_by_steps, INVENTORY_READ);
+void inventory_transaction_make(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_begin(inventory->transactions, transaction, transaction_by_steps, INVENTORY_READ);
 }
 
-void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction) {
-    transaction_begin(transactions, transaction, transaction_by_checking, INVENTORY_READ);
+void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction) {
+    transaction_begin(inventory->transactions, transaction, transaction_by_checking, INVENTORY_READ);
 }
 
-void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
-                        enum inventory_step step) {
-    transaction_begin(transactions, transaction, NULL, step);
+void inventory_transaction_settle(struct inventory *inventory, struct inventory_transaction *transaction,
+                                  enum inventory_step step) {
+    transaction_begin(inventory->transactions, transaction, NULL, step);
 }

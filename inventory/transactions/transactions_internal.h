@@ -3,24 +3,19 @@
 #ifndef INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 #define INVENTORY_TRANSACTIONS_TRANSACTIONS_INTERNAL_H
 
-#include "inventory/lock_epoch.h"
-#include "inventory/model/keys.h"
-#include "inventory/model/record.h"
-#include "inventory/purchases/purchases.h"
-#include "inventory/strategies/work_delay.h"
+#include "inventory/strategies/strategies.h"
 #include "inventory/transactions.h"
 
 /* Each group of members belongs to the file named above it: other files do not change them. */
 struct transactions {
+    struct inventory *inventory;
     struct shared *shared;
     struct purchases *purchases;
-    struct work_delay *work_delay; /* of naive baskets */
 
     /* transaction.c */
     struct transaction_run *lost_transactions; /* runs whose reply was lost */
 
     /* reconcile.c */
-    bool torn; /* items may lack what the journal says. Every file that finds a sign of it sets this */
     int64_t reconcile_again_ms; /* the earliest next attempt, after a part of the store could not be asked */
     struct reconciling *reconciling;
     bool untold; /* a shortage may have been noted without being told */
@@ -33,8 +28,10 @@ struct transactions {
 
     /* epoch.c */
     struct journal_part {
-        uint64_t epoch;   /* the part refuses older epochs, as far as it has answered; 0: it has not */
-        bool asked, lost; /* a call is in flight; the last call failed, or had no reply */
+        struct shared *shared;
+        uint64_t epoch;       /* the part refuses older epochs, as far as it has answered; 0: it has not */
+        bool asked, lost;     /* a call is in flight; the last call failed, or had no reply */
+        uint64_t asked_epoch; /* of the call in flight */
     } journal_parts[KEY_PARTS];
     unsigned journal_turn; /* the part that is told again next */
 };
@@ -76,19 +73,28 @@ struct phase_row {
     enum line_write write;   /* written to the items first */
     enum phase next;         /* the phase after that write */
     enum inventory_state is; /* the state of a basket in this phase; ABORTED: there is no basket */
+    /* The last write that all items must have; NOTHING: the transaction is not decided, or is being undone.
+     */
+    enum line_write written;
 };
 /* How each phase goes on. Recovery uses the same table. Defined in journal.c. */
 extern const struct phase_row phases[PHASES];
 
 /* ---- a run ---- */
 
+struct transaction_run;
+struct transaction_part;
+typedef void transaction_run_fn(struct transaction_run *run);
+typedef void transaction_part_fn(struct transaction_part *part);
+
 struct transaction_run {
     struct transactions *transactions;
+    struct shared *shared;
     struct inventory_transaction *transaction;
     struct transaction_run *next; /* in the list of lost runs */
     /* Makes the transaction if the journal does not have it, also after a lost reply. NULL: the run settles
      * the transaction by `step`. */
-    void (*make)(struct transaction_run *run);
+    transaction_run_fn *make;
     enum inventory_step step;
     bool mine;                     /* the attempt in the journal is this run's */
     bool begun;                    /* something was written, or may have been */
@@ -101,6 +107,7 @@ struct transaction_run {
 
     /* lines.c: the read of all items, or the write to them, that is in flight. */
     enum line_write write;
+    bool fenced;                  /* items refuse tokens older than those of this read */
     int pending;                  /* replies to come, and 1 until all calls are sent */
     enum inventory_status status; /* the worst so far; UNKNOWN: a reply was lost */
     bool stale;
@@ -108,7 +115,7 @@ struct transaction_run {
     bool refunded; /* debited units came back */
     /* The other decision by which orders have ended; the journal has lost it. PHASE_NONE: there is none. */
     enum phase decided;
-    void (*then)(struct transaction_run *run);
+    transaction_run_fn *then;
     int64_t now_ms, hold_ms; /* of a read */
     struct delayed delayed;  /* of a naive basket: between read and write */
     int part_count;
@@ -124,17 +131,9 @@ struct transaction_run {
 
 /* ---- transaction.c: phase by phase ---- */
 
-/* The functions of these names in transactions.h. */
-void transaction_make(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_check(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_settle(struct transactions *transactions, struct inventory_transaction *transaction,
-                        enum inventory_step step);
-void transaction_make_at_once(struct transactions *transactions, struct inventory_transaction *transaction);
-void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction);
-
 /* Begins a run that makes the transaction by `make`, or settles it if `make` is NULL. */
 void transaction_begin(struct transactions *transactions, struct inventory_transaction *transaction,
-                       void (*make)(struct transaction_run *run), enum inventory_step step);
+                       transaction_run_fn *make, enum inventory_step step);
 /* Draws a new nonce: what is written from now on belongs to this run's attempt. */
 void transaction_begin_attempt(struct transaction_run *run);
 /* Ends the run with the answer that transaction->phase stands for, which is at rest. */
@@ -169,11 +168,6 @@ bool journal_read_entry(struct inventory_transaction *transaction, const char *f
 /* Whether both ask for the same. */
 bool journal_is_same(const struct inventory_transaction *a, const struct inventory_transaction *b);
 
-/* inventory_transaction_find() and inventory_transaction_claim(). */
-void journal_find(struct transactions *transactions, struct inventory_transaction *transaction);
-void journal_claim(struct transactions *transactions, int most, int64_t claim_ms, inventory_claim_fn *fn,
-                   void *ctx);
-
 /* Asks for the record; `fn` gets the reply to HGET. */
 void journal_ask(struct transactions *transactions, const struct inventory_transaction *transaction,
                  redis_reply_fn *fn, void *ctx);
@@ -204,6 +198,8 @@ void journal_raise_epoch(struct transactions *transactions, unsigned part, uint6
 void lines_make_parts(struct transaction_run *run);
 /* The index of the line's part. */
 int lines_part_of(const struct transaction_run *run, int line);
+/* The lines of the part; returns how many. */
+int lines_of(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]);
 /* The digest under which the line's order is kept. */
 void lines_digest(const struct inventory_transaction *transaction, int line,
                   char digest[INVENTORY_DIGEST_SIZE]);
@@ -211,17 +207,16 @@ void lines_digest(const struct inventory_transaction *transaction, int line,
 /* Reads every item, and sets run->hold_ms to the shortest hold. `fenced`: the items refuse older fencing
  * tokens from then on. The caller must call lines_count_down(run, true) afterwards; before that it may add
  * calls of its own to run->pending. */
-void lines_read(struct transaction_run *run, bool fenced, void (*then)(struct transaction_run *run));
+void lines_read(struct transaction_run *run, bool fenced, transaction_run_fn *then);
 /* Reads every item, but not the user's units. Runs that ask for one item at the same time share a reply, so a
  * crowd that is refused costs the store little. */
-void lines_check(struct transaction_run *run, void (*then)(struct transaction_run *run));
+void lines_check(struct transaction_run *run, transaction_run_fn *then);
 /* Writes to every item. */
-void lines_write(struct transaction_run *run, enum line_write write,
-                 void (*then)(struct transaction_run *run));
+void lines_write(struct transaction_run *run, enum line_write write, transaction_run_fn *then);
 /* Has `fn` send a call for each item, whose reply must call lines_count_down() once. `fn` adds further calls
  * to run->pending. */
 void lines_each_part(struct transaction_run *run, enum line_write write, const char *failpoint_name,
-                     void (*fn)(struct transaction_part *part), void (*then)(struct transaction_run *run));
+                     transaction_part_fn *fn, transaction_run_fn *then);
 /* Keeps a receipt that the line's order was written in this state, so that a failover that loses it is
  * noticed. */
 void lines_keep(struct transactions *transactions, const struct inventory_transaction *transaction, int line,
@@ -237,12 +232,6 @@ void lines_count_down(struct transaction_run *run, bool good);
 
 /* ---- reconcile.c: what a failover in a cluster tore ---- */
 
-/* inventory_transactions_are_suspect(), inventory_transactions_suspect() and
- * inventory_transactions_reconcile() of transactions.h. */
-bool reconcile_is_due(const struct transactions *transactions);
-void reconcile_suspect(struct transactions *transactions);
-void reconcile_begin(struct transactions *transactions, bool mend, inventory_reconciled_fn *fn, void *ctx);
-
 /* Continues a comparison; call it at each tick. */
 void reconcile_tick(struct transactions *transactions);
 /* Ends a comparison. */
@@ -255,20 +244,9 @@ void disown_tick(struct transactions *transactions);
 
 /* ---- audit_all.c: the audit of all items together ---- */
 
-/* inventory_audit_all() of transactions.h. */
-void audit_all_begin(struct transactions *transactions, inventory_audit_all_fn *fn, void *ctx);
 /* Continues an audit; call it at each tick. */
 void audit_all_tick(struct transactions *transactions);
 /* Ends an audit. */
 void audit_all_close(struct transactions *transactions);
-
-/* ---- epoch.c: the lock epoch in the store; lock_epoch.h says what each call answers ---- */
-
-void epoch_heartbeat(struct transactions *transactions, const struct inventory_heartbeat *heartbeat,
-                     inventory_lock_epoch_fn *fn, void *ctx);
-void epoch_switch(struct transactions *transactions, const char *lock, inventory_lock_epoch_fn *fn,
-                  void *ctx);
-void epoch_leave(struct transactions *transactions, const char *instance, inventory_lock_epoch_fn *fn,
-                 void *ctx);
 
 #endif

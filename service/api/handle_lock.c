@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "inventory/lock_epoch.h"
+#include "inventory/transactions.h"
 #include "service/api/codec.h"
 #include "service/api/http_api.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "inventory/lock_epoch.h"
+#include "inventory/transactions.h"
 #include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 

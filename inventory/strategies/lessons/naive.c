@@ -4,12 +4,62 @@
  * each other: two units are sold, one is taken. The work delay makes the gap as wide as a payment call would.
  * Under a lock that holds for all sellers this is right. If the lock gave a fence, fenced.lua reads and
  * writes, and a holder that a newer one has overtaken writes nothing. If the lock gave only an epoch,
- * fenced.lua reads. */
+ * fenced.lua reads.
+ *
+ * The work delay is also that of naive baskets. */
 #include <string.h>
 
-#include "inventory/store/shared.h"
-#include "inventory/strategies/client_side.h"
 #include "inventory/strategies/strategies.h"
+
+/* ---- the work delay ---- */
+
+enum { DELAY_TICK_MS = 1 };
+
+void work_delay_init(struct work_delay *delay, uv_loop_t *loop, const struct clock *clock, int ms) {
+    *delay = (struct work_delay){.ms = ms, .clock = clock};
+    delay->timer.data = delay;
+    uv_timer_init(loop, &delay->timer);
+}
+
+static struct delayed *work_delay_take_first(struct work_delay *delay) {
+    struct delayed *first = delay->first;
+    delay->first = first->next;
+    return first;
+}
+
+static void work_delay_on_tick(uv_timer_t *timer) {
+    struct work_delay *delay = timer->data;
+    int64_t now_ms = clock_mono_ms(delay->clock);
+    while (delay->first && delay->first->due_ms <= now_ms) {
+        struct delayed *delayed = work_delay_take_first(delay);
+        delayed->fn(delayed->ctx, false);
+    }
+    if (!delay->first)
+        uv_timer_stop(timer);
+}
+
+void work_delay_begin(struct work_delay *delay, struct delayed *delayed, void (*fn)(void *ctx, bool closing),
+                      void *ctx) {
+    if (delay->ms == 0) {
+        fn(ctx, false);
+        return;
+    }
+    *delayed = (struct delayed){.due_ms = clock_mono_ms(delay->clock) + delay->ms, .fn = fn, .ctx = ctx};
+    if (delay->first)
+        delay->last->next = delayed;
+    else
+        delay->first = delayed;
+    delay->last = delayed;
+    if (!uv_is_active((const uv_handle_t *)&delay->timer)) /* a new start would put it off */
+        uv_timer_start(&delay->timer, work_delay_on_tick, DELAY_TICK_MS, DELAY_TICK_MS);
+}
+
+void work_delay_end(struct work_delay *delay) {
+    while (delay->first) {
+        struct delayed *delayed = work_delay_take_first(delay);
+        delayed->fn(delayed->ctx, true);
+    }
+}
 
 /* ---- a purchase ---- */
 
@@ -59,19 +109,16 @@ static void naive_on_read(struct inventory_purchase *purchase, enum inventory_st
     if (status != INVENTORY_OK)
         client_read_finish(purchase, status);
     else
-        work_delay_begin(purchase->strategies->work_delay, &read->delayed, naive_on_worked, purchase);
+        work_delay_begin(&purchase->strategies->work_delay, &read->delayed, naive_on_worked, purchase);
 }
 
-static void naive_start(struct inventory_purchase *purchase) {
-    client_read_begin(purchase, INVENTORY_NAIVE, naive_on_read);
+void naive_start(struct inventory_purchase *purchase) {
+    client_read_begin(purchase, NULL, NULL, INVENTORY_NAIVE, naive_on_read);
 }
 
-static void naive_start_locked(struct inventory_purchase *purchase) {
+void naive_start_locked(struct inventory_purchase *purchase) {
     if (purchase->locked)
-        client_read_begin(purchase, INVENTORY_LOCKED, naive_on_read);
+        client_read_begin(purchase, NULL, NULL, INVENTORY_LOCKED, naive_on_read);
     else
         purchase_finish(purchase, INVENTORY_WANTS_LOCK);
 }
-
-const struct strategy strategy_naive = {.start = naive_start};
-const struct strategy strategy_locked = {.start = naive_start_locked};

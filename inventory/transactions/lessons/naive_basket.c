@@ -7,24 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/store/shared.h"
 #include "inventory/transactions/transactions_internal.h"
-
-static bool naive_basket_is_fenced(const struct transaction_run *run) {
-    return run->transaction->locked && run->transactions->shared->config.fencing &&
-           run->transaction->lines[0].token.fence > 0;
-}
-
-/* The lines of a part; returns how many. */
-static int naive_basket_lines(const struct transaction_part *part, int lines[INVENTORY_LINES_MAX]) {
-    const struct transaction_run *run = part->run;
-    int n = 0;
-    for (int i = part->line; i < run->transaction->count; i++) {
-        if (&run->parts[lines_part_of(run, i)] == part)
-            lines[n++] = i;
-    }
-    return n;
-}
 
 /* ---- the orders, by which a retry is known ---- */
 
@@ -43,9 +26,8 @@ static bool naive_basket_is_wanted(const struct transaction_run *run, int line, 
 static void naive_basket_on_orders(void *ctx, const struct redis_value *value) {
     struct transaction_part *part = ctx;
     struct transaction_run *run = part->run;
-    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines), there = 0;
-    bool good = store_status(run->transactions->shared, value) == INVENTORY_OK &&
-                redis_value_count(value) == (size_t)n;
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines), there = 0;
+    bool good = store_status(run->shared, value) == INVENTORY_OK && redis_value_count(value) == (size_t)n;
     for (int i = 0; good && i < n; i++) {
         const struct redis_value *record = redis_value_at(value, (size_t)i);
         if (redis_value_type(record) == REDIS_NIL)
@@ -61,29 +43,29 @@ static void naive_basket_on_orders(void *ctx, const struct redis_value *value) {
 }
 
 static void naive_basket_ask_orders(struct transaction_part *part) {
-    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines);
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     const char *argv[2 + INVENTORY_LINES_MAX] = {"HMGET", part->keys.item};
     for (int i = 0; i < n; i++) {
         lines_digest(part->run->transaction, lines[i], digests[i]);
         argv[2 + i] = digests[i];
     }
-    router_call(part->run->transactions->shared->store, naive_basket_on_orders, part, 2 + n, argv);
+    router_call(part->run->shared->store, naive_basket_on_orders, part, 2 + n, argv);
 }
 
 /* ---- the write ---- */
 
 static void naive_basket_on_command(void *ctx, const struct redis_value *value) {
     struct transaction_run *run = ctx;
-    lines_count_down(run, store_status(run->transactions->shared, value) == INVENTORY_OK);
+    lines_count_down(run, store_status(run->shared, value) == INVENTORY_OK);
 }
 
 /* Writes what follows from the read, whatever is there now. */
 static void naive_basket_overwrite(struct transaction_part *part) {
     struct transaction_run *run = part->run;
-    struct router *store = run->transactions->shared->store;
+    struct router *store = run->shared->store;
     const struct sale_keys *keys = &part->keys;
-    int lines[INVENTORY_LINES_MAX], n = naive_basket_lines(part, lines);
+    int lines[INVENTORY_LINES_MAX], n = lines_of(part, lines);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE], records[INVENTORY_LINES_MAX][RECORD_SIZE];
     const char *orders[2 + 2 * INVENTORY_LINES_MAX] = {"HSET", keys->item};
     const char *entry[3 + 2 * INVENTORY_LINES_MAX] = {"XADD", keys->events, "*"};
@@ -95,7 +77,7 @@ static void naive_basket_overwrite(struct transaction_part *part) {
         orders[2 + 2 * i] = entry[3 + 2 * i] = digests[i];
         orders[3 + 2 * i] = entry[4 + 2 * i] = records[i];
     }
-    run->pending += 2 + (part->limit > 0) + run->transactions->shared->config.events;
+    run->pending += 2 + (part->limit > 0) + run->shared->config.events;
     router_callf(store, keys->item, naive_basket_on_command, run, "HSET %s available %lld", keys->item,
                  (long long)(part->available - part->quantity));
     router_callf(store, keys->item, naive_basket_on_command, run, "HINCRBY %s sold %lld", keys->item,
@@ -104,7 +86,7 @@ static void naive_basket_overwrite(struct transaction_part *part) {
     if (part->limit)
         router_callf(store, keys->item, naive_basket_on_command, run, "HSET %s " USER_FIELD "%s %lld",
                      keys->item, run->transaction->user, (long long)(part->had + part->quantity));
-    if (run->transactions->shared->config.events)
+    if (run->shared->config.events)
         router_call(store, naive_basket_on_command, run, 3 + 2 * n, entry);
 }
 
@@ -134,7 +116,7 @@ static void naive_basket_on_worked(void *ctx, bool closing) {
         return;
     }
     run->begun = run->mine = true;
-    if (naive_basket_is_fenced(run))
+    if (run->transaction->locked && run->shared->config.fencing && run->transaction->lines[0].token.fence > 0)
         lines_write(run, WRITE_SELL, naive_basket_on_written);
     else
         lines_each_part(run, WRITE_SELL, "sell", naive_basket_overwrite, naive_basket_on_written);
@@ -148,28 +130,26 @@ static void naive_basket_on_read(struct transaction_run *run) {
     }
     if (transaction->created_ms == 0)
         transaction->created_ms = run->now_ms;
-    work_delay_begin(run->transactions->work_delay, &run->delayed, naive_basket_on_worked, run);
-}
-
-static void naive_basket_read(struct transaction_run *run) {
-    lines_read(run, true, naive_basket_on_read);
-    lines_count_down(run, true);
+    work_delay_begin(&run->transactions->inventory->strategies->work_delay, &run->delayed,
+                     naive_basket_on_worked, run);
 }
 
 static void naive_basket_on_asked(struct transaction_run *run) {
     bool all = true;
     for (int p = 0; p < run->part_count; p++)
         all = all && run->parts[p].done;
-    if (run->status == INVENTORY_UNKNOWN)
+    if (run->status == INVENTORY_UNKNOWN) {
         transaction_lost(run);
-    else if (run->found != INVENTORY_OK)
+    } else if (run->found != INVENTORY_OK) {
         transaction_finish(run, run->found);
-    else if (all)
+    } else if (all) {
         naive_basket_on_written(run);
-    else if (run->begun)
+    } else if (run->begun) {
         transaction_finish(run, INVENTORY_UNKNOWN); /* a reply was lost, and not all was written */
-    else
-        naive_basket_read(run);
+    } else {
+        lines_read(run, true, naive_basket_on_read);
+        lines_count_down(run, true);
+    }
 }
 
 static void naive_basket_begin(struct transaction_run *run) {
@@ -184,9 +164,10 @@ static void naive_basket_begin(struct transaction_run *run) {
     lines_each_part(run, WRITE_NOTHING, "orders", naive_basket_ask_orders, naive_basket_on_asked);
 }
 
-void transaction_make_naive(struct transactions *transactions, struct inventory_transaction *transaction) {
-    if (transactions->shared->config.teaching)
-        transaction_begin(transactions, transaction, naive_basket_begin, INVENTORY_READ);
+void inventory_transaction_make_naive(struct inventory *inventory,
+                                      struct inventory_transaction *transaction) {
+    if (inventory->shared.config.teaching)
+        transaction_begin(inventory->transactions, transaction, naive_basket_begin, INVENTORY_READ);
     else
         transaction->done(transaction, INVENTORY_REFUSED);
 }

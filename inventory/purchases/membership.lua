@@ -2,7 +2,7 @@
 --
 -- KEYS: alive (sorted set: inventory by its last heartbeat, or by a later one that others wrote for it, see beat).
 --   For beat and leave: beats (sorted set: inventory by its own last heartbeat).
---   For shown, of a history: waited (set: inventories that the rest still waits for, and '' so that the set exists), again (set: inventories that
+--   For shown, of a history: waited (set: inventories that the quarantine still waits for, and '' so that the set exists), again (set: inventories that
 --   have shown theirs, and will show again what did not fit), showing (sorted set: inventories that show theirs now, by when they last said so),
 --   early (set: inventories that were done before `waited` existed: it is made without them).
 -- ARGV: what, inventory, then
@@ -18,7 +18,7 @@
 local alive, waited, again, showing, early = unpack(KEYS)
 local beats = KEYS[2]
 local what, inventory, quiet, stage = unpack(ARGV)
-local KEPT = 30 * 86400000 -- the notes of whom a rest waited for
+local KEPT = 30 * 86400000 -- the notes of whom a quarantine waited for
 local WAIT_MOST = 600000 -- after that nobody counts as silent any more
 local SHOWING = 3000 -- an inventory that shows says so each second
 
