@@ -157,11 +157,11 @@ static void test_read_only(void) {
     struct seller *seller = open_for_refusal(&first);
     harness_defer(master_again, NULL);
     CHECK_STR(redis_command(&redis, "REPLICAOF", "127.0.0.1", "1", NULL), "OK");
-    uint64_t before = inventory_metrics_read(seller->inventory)->reconnects;
+    uint64_t before = seller->inventory->shared.metrics->reconnects;
     check_not_sold(buy(seller, "phone", "bob", "refused", 2));
     /* The store is left for this one refusal; `optimistic` leaves only the connection of the transaction. */
     CHECK(strategy == INVENTORY_OPTIMISTIC || !inventory_is_up(seller->inventory) ||
-          inventory_metrics_read(seller->inventory)->reconnects > before);
+          seller->inventory->shared.metrics->reconnects > before);
     seller_wait_up(seller);
     buys_forget(seller->shop);
     check_refuses_writes(seller, &first);
