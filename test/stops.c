@@ -1,5 +1,5 @@
-/* A seckilld that is killed or stopped on the way of a basket or transfer; it has this file in place of
- * service/failpoint_hook.c. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
+/* A seckilld that is killed or stopped on the way of a basket or transfer; it is linked with
+ * this file. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
  * number, counted from 0. Each step is written to standard error. */
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* Writes the bodies of answers. Most are printed, since each purchase goes this way, and names need no
  * escaping (see inventory_name_valid()). */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Reads request bodies. */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <stdarg.h>

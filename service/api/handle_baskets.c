@@ -10,7 +10,6 @@
 
 #include "base/container.h"
 #include "inventory/transactions.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* A request for a transaction, in flight. */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* Checks the name in the path. If it is not valid, answers and returns false. */

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "inventory/lock_epoch.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* How long a call waits beyond the time that old grants can last: time to open and close locks, and for
@@ -116,7 +115,7 @@ static void change_on_switched(void *ctx, enum inventory_status status,
 static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check,
                               bool teaching) {
     char detail[300], error[200];
-    lock_name_print_plain(error, sizeof error, check->error);
+    log_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
         snprintf(detail, sizeof detail, "%s; docs/locks.md lists all%s", error,
                  teaching ? "" : "; those for lessons need --teaching");

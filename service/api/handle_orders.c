@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "inventory/transactions.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 static void order_answer(struct http_request *request, enum inventory_status status,

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* A purchase in flight; lives in its request. Strategy `locked` sells it by a locked job. If the process is

@@ -2,7 +2,6 @@
  * how durable it is; and whether baskets and transfers can be made. */
 #include <stdio.h>
 
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 enum { LOCKED_SIZE = 160 };
@@ -30,9 +29,9 @@ static void readyz_print_locked(const struct service *service, char out[LOCKED_S
         snprintf(out, LOCKED_SIZE, "ok");
 }
 
-static void readyz_answer_health(struct http_request *request, const struct inventory_health *health) {
-    struct worker *worker = request->ctx;
-    const struct service *service = worker->thread.service;
+static void readyz_on_health(void *ctx, const struct inventory_health *health) {
+    struct http_request *request = ctx;
+    const struct service *service = ((struct worker *)request->ctx)->thread.service;
     bool draining = atomic_load(&service->draining);
     struct inventory_health all = *health;
     if (all.ready && !readyz_all_connected(service)) {
@@ -53,27 +52,14 @@ static void readyz_answer_health(struct http_request *request, const struct inve
     http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
 }
 
-struct ready {
-    struct store_health_read read;
-    struct http_request *request;
-};
-
-_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "a read of the health must fit into its request");
-
-static void readyz_on_health(struct store_health_read *read, const struct inventory_health *health) {
-    readyz_answer_health(((struct ready *)read)->request, health);
-}
-
-static void readyz_on_down(void *ctx, const struct inventory_health *health) {
-    readyz_answer_health(ctx, health);
-}
+_Static_assert(sizeof(struct store_health_read) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
 
 void readyz_get(struct worker *worker, struct http_request *request, const char *name) {
     (void)name;
-    struct ready *ready = request->context;
-    *ready = (struct ready){.read = {.done = readyz_on_health}, .request = request};
+    struct store_health_read *read = request->context;
+    *read = (struct store_health_read){.done = readyz_on_health, .ctx = request};
     if (worker->thread.inventory && !inventory_is_up(worker->thread.inventory))
-        inventory_health_read(worker->thread.inventory, readyz_on_down, request); /* calls back at once */
+        inventory_health_read(worker->thread.inventory, readyz_on_health, request); /* calls back at once */
     else
-        store_health_read(worker, &ready->read);
+        store_health_read(worker, read);
 }

@@ -1,9 +1,9 @@
 /* Whether a lock can be reached: the thread that probes the lock in force, and one to switch to. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
@@ -79,10 +79,10 @@ static void probe_check(const struct lock_switch *lock_switch, struct lock_switc
 static void probe_note(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
     bool lost = status != LOCK_OK && lock_switch->reach != LOCK_SWITCH_UNREACHABLE;
     bool regained = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
-    char name[LOCK_NAME_SIZE];
-    lock_name_print(name, lock_switch->told_url);
+    char name[LOG_LOCK_SIZE];
+    log_print_lock(name, lock_switch->told_url);
     lock_switch->reach = status == LOCK_OK ? LOCK_SWITCH_REACHABLE : LOCK_SWITCH_UNREACHABLE;
-    lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
+    log_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
     lock_switch->probe_ns = clock_now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
     if (lost)
         log_warning(
@@ -147,8 +147,7 @@ void *lock_probe_run(void *arg) {
         } else if (at_ns == INT64_MAX) {
             pthread_cond_wait(&lock_switch->probe_wanted, &lock_switch->mutex);
         } else {
-            struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
-            pthread_cond_clockwait(&lock_switch->probe_wanted, &lock_switch->mutex, CLOCK_MONOTONIC, &at);
+            cond_wait_until(&lock_switch->probe_wanted, &lock_switch->mutex, at_ns);
         }
     }
     pthread_mutex_unlock(&lock_switch->mutex);

@@ -45,7 +45,7 @@ static void health_answer_on_worker(struct loop_post *post) {
     pthread_mutex_lock(&health->mutex);
     struct inventory_health told = health->last;
     pthread_mutex_unlock(&health->mutex);
-    read->done(read, &told);
+    read->done(read->ctx, &told);
 }
 
 static void health_on_told(void *ctx, const struct inventory_health *told) {

@@ -1,5 +1,5 @@
 /* What the request codec lets through and what it refuses, and that what it writes is JSON. */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <string.h>
