@@ -9,7 +9,9 @@ enum { RESOLVE_MS = 3000, QUEUE_MAX = 50000, HOUSEKEEPING_MS = 250, DRAIN_TICK_M
 
 /* ---- posts ---- */
 
-void loop_thread_post(struct loop_thread *thread, struct loop_post *post) {
+void loop_thread_post(struct loop_thread *thread, struct loop_post *post,
+                      void (*run)(struct loop_post *post)) {
+    post->run = run;
     pthread_mutex_lock(&thread->mutex);
     post->next = thread->posts;
     thread->posts = post;

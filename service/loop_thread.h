@@ -48,8 +48,9 @@ bool loop_thread_open(struct loop_thread *thread, struct service *service, uv_ti
  * failure. */
 bool loop_thread_start(struct loop_thread *thread);
 
-/* From any thread: hands over a post. */
-void loop_thread_post(struct loop_thread *thread, struct loop_post *post);
+/* From any thread: has `run` called on the thread. */
+void loop_thread_post(struct loop_thread *thread, struct loop_post *post,
+                      void (*run)(struct loop_post *post));
 
 /* On the thread: logs that a failover may have lost more than the inventory had kept, if that has happened
  * since the last call. */

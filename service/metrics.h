@@ -12,7 +12,7 @@
 
 struct service;
 struct pool_metrics;
-struct lock_switch_metrics;
+struct lock_switch_state;
 
 enum { METRICS_BUCKETS = 16 };
 
@@ -43,7 +43,7 @@ struct metrics {
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
 
 /* Prints the text of /metrics, summed over all loop threads; the caller frees it. NULL when out of memory. */
-char *metrics_print(const struct service *service, const struct pool_metrics *pool,
-                    const struct lock_switch_metrics *lock_switch, size_t *length);
+char *metrics_print(struct service *service, const struct pool_metrics *pool,
+                    const struct lock_switch_state *lock_switch, size_t *length);
 
 #endif

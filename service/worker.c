@@ -60,14 +60,6 @@ static bool worker_is_open(const struct worker *worker) {
            (int64_t)uv_now(&worker->thread.loop) >= worker->opens_ms || worker->thread.drain_until_ms;
 }
 
-/* Gives the core to its other hardware thread for a moment. */
-static void worker_pause_core(void) {
-#if defined __x86_64__
-    for (int i = 0; i < PAUSES; i++)
-        __builtin_ia32_pause();
-#endif
-}
-
 /* A worker that sleeps until the store replies halts its processor. Waking that takes long, above all on a
  * virtual machine, where it cost a tenth of a crowd's orders. So the worker busy-polls for a moment before it
  * sleeps, and yields to any other thread. */
@@ -79,7 +71,10 @@ static void worker_busy_poll(struct worker *worker) {
     uint64_t until_ns = uv_hrtime() + BUSY_POLL_NS;
     while (poll(&any, 1, 0) == 0 && uv_hrtime() < until_ns) {
         sched_yield();
-        worker_pause_core();
+#if defined __x86_64__
+        for (int i = 0; i < PAUSES; i++)
+            __builtin_ia32_pause(); /* gives the core to its other hardware thread */
+#endif
     }
 }
 

@@ -22,9 +22,9 @@ static void item_on_read(void *ctx, enum inventory_status status, const struct i
         problem_answer_status(request, status);
 }
 
-void items_get(struct worker *worker, struct http_request *request, const char *name) {
+void items_get(struct http_request *request, const char *name) {
     if (item_check_name(request, name))
-        inventory_item_get(worker->thread.inventory, name, item_on_read, request);
+        inventory_item_get(request_thread(request)->inventory, name, item_on_read, request);
 }
 
 /* ---- put ---- */
@@ -56,7 +56,7 @@ static void item_on_put_read(void *ctx, enum inventory_status status, const stru
 static void item_on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
     struct put *put = ctx;
-    struct inventory *inventory = ((struct worker *)put->request->ctx)->thread.inventory;
+    struct inventory *inventory = request_thread(put->request)->inventory;
     put->status = status == INVENTORY_OK ? 201 : status == INVENTORY_REPLAYED ? 200 : 409;
     if (inventory && (put->status != 409 || status == INVENTORY_EXISTS))
         inventory_item_get(inventory, put->item.item, item_on_put_read, put);
@@ -64,19 +64,16 @@ static void item_on_put(void *ctx, enum inventory_status status, const struct in
         problem_answer_status(put->request, status);
 }
 
-void items_put(struct worker *worker, struct http_request *request, const char *name) {
+void items_put(struct http_request *request, const char *name) {
     struct put *put = request->context;
-    struct codec_error error;
     if (!item_check_name(request, name))
         return;
     memset(put, 0, sizeof *put);
     put->request = request;
+    put->item.strategy = request_thread(request)->service->config.strategy;
     snprintf(put->item.item, sizeof put->item.item, "%s", name);
-    if (codec_read_item(request->body, request->length, worker->thread.service->config.strategy, &put->item,
-                        &error))
-        inventory_item_create(worker->thread.inventory, &put->item, item_on_put, put);
-    else
-        problem_answer_field(request, error.field, error.detail);
+    if (codec_read_request(request, codec_read_item, &put->item))
+        inventory_item_create(request_thread(request)->inventory, &put->item, item_on_put, put);
 }
 
 /* ---- restock ---- */
@@ -105,29 +102,25 @@ static void item_on_restock(void *ctx, enum inventory_status status, const struc
                 status == INVENTORY_REPLAYED ? replayed : NULL);
 }
 
-void items_restock(struct worker *worker, struct http_request *request, const char *name) {
+void items_restock(struct http_request *request, const char *name) {
     struct restock *restock = request->context;
-    struct codec_error error;
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    if (!item_check_name(request, name) || !idempotency_key_read(request, &key))
+    if (!item_check_name(request, name) || !idempotency_key_read(request, &key) ||
+        !codec_read_request(request, codec_read_restock, &quantity))
         return;
-    if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
-        problem_answer_field(request, error.field, error.detail);
-        return;
-    }
     restock->request = request;
     snprintf(restock->item, sizeof restock->item, "%s", name);
     inventory_key_digest("", key.text, key.length, digest);
-    inventory_item_restock(worker->thread.inventory, name, digest, quantity, item_on_restock, restock);
+    inventory_item_restock(request_thread(request)->inventory, name, digest, quantity, item_on_restock,
+                           restock);
 }
 
 /* ---- audits: the background thread reads them, off the purchase path ---- */
 
 struct audit {
     struct http_request *request;
-    struct worker *worker;
     struct loop_post post;
     enum inventory_status status;
     bool of_all;
@@ -152,52 +145,46 @@ static void audit_answer(struct loop_post *post) {
     http_answer(audit->request, 200, "application/json", body, length, NULL);
 }
 
-static void audit_answer_on_worker(struct audit *audit, enum inventory_status status) {
+static void audit_answer_on_worker(struct audit *audit, enum inventory_status status, const void *told,
+                                   size_t size) {
     audit->status = status;
-    audit->post.run = audit_answer;
-    loop_thread_post(&audit->worker->thread, &audit->post);
+    if (told)
+        memcpy(&audit->told, told, size);
+    loop_thread_post(request_thread(audit->request), &audit->post, audit_answer);
 }
 
 static void audit_on_item(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
-    struct audit *audit = ctx;
-    if (told)
-        audit->told.item = *told;
-    audit_answer_on_worker(audit, status);
+    audit_answer_on_worker(ctx, status, told, sizeof *told);
 }
 
 static void audit_on_all(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
-    struct audit *audit = ctx;
-    if (sum)
-        audit->told.sum = *sum;
-    audit_answer_on_worker(audit, status);
+    audit_answer_on_worker(ctx, status, sum, sizeof *sum);
 }
 
 static void audit_begin(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
-    struct inventory *inventory = audit->worker->thread.service->background.thread.inventory;
+    struct inventory *inventory = request_thread(audit->request)->service->background.thread.inventory;
     if (!inventory)
-        audit_answer_on_worker(audit, INVENTORY_UNAVAILABLE);
+        audit_answer_on_worker(audit, INVENTORY_UNAVAILABLE, NULL, 0);
     else if (audit->of_all)
         inventory_audit_all(inventory, audit_on_all, audit);
     else
         inventory_item_audit(inventory, audit->item, audit_on_item, audit);
 }
 
-static void audit_submit(struct worker *worker, struct http_request *request, bool of_all, const char *item) {
+static void audit_submit(struct http_request *request, bool of_all, const char *item) {
     struct audit *audit = request->context;
     audit->request = request;
-    audit->worker = worker;
     audit->of_all = of_all;
     snprintf(audit->item, sizeof audit->item, "%s", item);
-    audit->post.run = audit_begin;
-    loop_thread_post(&worker->thread.service->background.thread, &audit->post);
+    loop_thread_post(&request_thread(request)->service->background.thread, &audit->post, audit_begin);
 }
 
-void items_audit(struct worker *worker, struct http_request *request, const char *name) {
+void items_audit(struct http_request *request, const char *name) {
     if (item_check_name(request, name))
-        audit_submit(worker, request, false, name);
+        audit_submit(request, false, name);
 }
 
-void items_audit_all(struct worker *worker, struct http_request *request, const char *name) {
-    audit_submit(worker, request, true, name);
+void items_audit_all(struct http_request *request, const char *name) {
+    audit_submit(request, true, name);
 }

@@ -9,7 +9,6 @@
 struct purchase_call {
     struct inventory_purchase purchase;
     struct http_request *request;
-    struct worker *worker;
     struct locked_job job;
     enum inventory_status status;
 };
@@ -33,7 +32,7 @@ static void purchase_answer_order(struct purchase_call *call, bool replayed) {
 }
 
 static void purchase_count(struct purchase_call *call) {
-    struct metrics *metrics = &call->worker->thread.metrics;
+    struct metrics *metrics = &request_thread(call->request)->metrics;
     bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
     metric_add(&metrics->purchases[metrics_outcome(call->status, call->job.locked)], 1);
     metrics_time(good ? &metrics->sold : &metrics->rejected,
@@ -47,12 +46,13 @@ static void purchase_on_terms(void *ctx, enum inventory_status status, const str
 }
 
 static void purchase_answer(struct purchase_call *call, enum inventory_status status) {
+    struct inventory *inventory = request_thread(call->request)->inventory;
     call->status = status;
     if (problem_is_of_terms(status)) {
         /* The script that refuses does not return the terms of the item, which a sale does not need. So they
          * are read for the answer. */
-        if (call->worker->thread.inventory)
-            inventory_item_get(call->worker->thread.inventory, call->purchase.item, purchase_on_terms, call);
+        if (inventory)
+            inventory_item_get(inventory, call->purchase.item, purchase_on_terms, call);
         else
             purchase_on_terms(call, INVENTORY_UNAVAILABLE, NULL);
         return;
@@ -62,10 +62,8 @@ static void purchase_answer(struct purchase_call *call, enum inventory_status st
         purchase_answer_order(call, status == INVENTORY_REPLAYED);
     else if (call->job.locked != LOCK_OK)
         problem_answer_lock(call->request, call->job.locked);
-    else if (status == INVENTORY_SOLD_OUT)
-        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
     else
-        problem_answer_status(call->request, status);
+        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
 }
 
 /* ---- under a lock ---- */
@@ -87,8 +85,8 @@ static void purchase_work(struct locked_job *job) {
     purchase->token = (struct inventory_fencing_token){.epoch = job->use.epoch, .fence = job->grants->fence};
     purchase->locked = true;
     purchase->done = purchase_on_done_locked;
-    if (call->worker->thread.inventory)
-        inventory_purchase_begin(call->worker->thread.inventory, purchase);
+    if (job->at->inventory)
+        inventory_purchase_begin(job->at->inventory, purchase);
     else
         purchase_on_done_locked(purchase, INVENTORY_UNAVAILABLE);
 }
@@ -103,8 +101,8 @@ static void purchase_end(struct locked_job *job) {
 static void purchase_on_done(struct inventory_purchase *purchase, enum inventory_status status) {
     struct purchase_call *call = CALL_OF(purchase, purchase);
     if (status == INVENTORY_WANTS_LOCK) {
-        call->job.at = &call->worker->thread;
-        call->job.worker = call->worker;
+        call->job.worker = request_thread(call->request);
+        call->job.at = call->job.worker;
         call->job.count = 1;
         call->job.item = purchase_item;
         call->job.work = purchase_work;
@@ -116,22 +114,18 @@ static void purchase_on_done(struct inventory_purchase *purchase, enum inventory
     purchase_answer(call, status);
 }
 
-void purchases_post(struct worker *worker, struct http_request *request, const char *name) {
+void purchases_post(struct http_request *request, const char *name) {
     (void)name;
     struct purchase_call *call = request->context;
     struct inventory_purchase *purchase = &call->purchase;
     struct codec_purchase wanted;
-    struct codec_error error;
     struct idempotency_key key;
     if (!idempotency_key_read(request, &key))
         return;
     if (!codec_read_plain_purchase(request->body, request->length, &wanted) &&
-        !codec_read_purchase(request->body, request->length, &wanted, &error)) {
-        problem_answer_field(request, error.field, error.detail);
+        !codec_read_request(request, codec_read_purchase, &wanted))
         return;
-    }
     call->request = request;
-    call->worker = worker;
     call->job.locked = LOCK_OK;
     memcpy(purchase->item, wanted.item, sizeof purchase->item);
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
@@ -140,5 +134,5 @@ void purchases_post(struct worker *worker, struct http_request *request, const c
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
     purchase->done = purchase_on_done;
-    inventory_purchase_begin(worker->thread.inventory, purchase);
+    inventory_purchase_begin(request_thread(request)->inventory, purchase);
 }

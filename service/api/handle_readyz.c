@@ -31,16 +31,15 @@ static void readyz_print_locked(const struct service *service, char out[LOCKED_S
 
 static void readyz_on_health(void *ctx, const struct inventory_health *health) {
     struct http_request *request = ctx;
-    const struct service *service = ((struct worker *)request->ctx)->thread.service;
+    const struct service *service = request_thread(request)->service;
     bool draining = atomic_load(&service->draining);
+    const char *lacks = !readyz_all_connected(service) ? "a worker has no connection to the store yet"
+                        : !store_clock_is_known(&service->clock) ? "the store's clock is not known yet"
+                                                                 : NULL;
     struct inventory_health all = *health;
-    if (all.ready && !readyz_all_connected(service)) {
+    if (all.ready && lacks) {
         all.ready = false;
-        snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
-    }
-    if (all.ready && !store_clock_is_known(&service->clock)) {
-        all.ready = false;
-        snprintf(all.reason, sizeof all.reason, "the store's clock is not known yet");
+        snprintf(all.reason, sizeof all.reason, "%s", lacks);
     }
     bool ready = all.ready && !draining;
     /* Purchases need no lock, so the service is ready without one. */
@@ -54,12 +53,13 @@ static void readyz_on_health(void *ctx, const struct inventory_health *health) {
 
 _Static_assert(sizeof(struct store_health_read) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
 
-void readyz_get(struct worker *worker, struct http_request *request, const char *name) {
+void readyz_get(struct http_request *request, const char *name) {
     (void)name;
     struct store_health_read *read = request->context;
+    struct inventory *inventory = request_thread(request)->inventory;
     *read = (struct store_health_read){.done = readyz_on_health, .ctx = request};
-    if (worker->thread.inventory && !inventory_is_up(worker->thread.inventory))
-        inventory_health_read(worker->thread.inventory, readyz_on_health, request); /* calls back at once */
+    if (inventory && !inventory_is_up(inventory))
+        inventory_health_read(inventory, readyz_on_health, request); /* calls back at once */
     else
-        store_health_read(worker, read);
+        store_health_read(request_thread(request), read);
 }

@@ -13,8 +13,6 @@
 #include "service/background/lock_switch.h"
 #include "service/loop_thread.h"
 
-struct worker;
-
 /* ---- a bounded pool of threads for jobs that block (blocking_pool.c) ---- */
 
 /* Lives in the caller's data until `run` has been called. */
@@ -52,8 +50,7 @@ void pool_close(struct pool *pool);
  * the locks cannot be acquired, `work` is left out. Lives in the caller's data until `end`. */
 struct locked_job {
     /* Filled in by the caller: */
-    struct worker *worker;
-    struct loop_thread *at;
+    struct loop_thread *worker, *at;
     size_t count; /* items, INVENTORY_LINES_MAX at most */
     const char *(*item)(const struct locked_job *job, size_t i);
     void (*work)(struct locked_job *job);
@@ -137,14 +134,14 @@ struct store_health_read {
     void (*done)(void *ctx, const struct inventory_health *health);
     void *ctx;
     /* Its own: */
-    struct worker *worker;
+    struct loop_thread *worker;
     struct loop_post post;
     struct store_health_read *next;
 };
 
 void store_health_init(struct store_health *health);
 /* Reports what the store said less than a second ago, or asks it now. From the worker's thread. */
-void store_health_read(struct worker *worker, struct store_health_read *read);
+void store_health_read(struct loop_thread *worker, struct store_health_read *read);
 /* To be called by the background thread some times a second: asks when the store has come (back), and now and
  * then. */
 void store_health_tick(struct service *service);

@@ -143,7 +143,7 @@ static void locked_job_on_end(struct loop_post *post) {
 /* On a thread of the pool. */
 static void locked_job_run(struct pool_job *pool_job) {
     struct locked_job *job = CONTAINER_OF(pool_job, struct locked_job, pool_job);
-    struct service *service = job->worker->thread.service;
+    struct service *service = job->worker->service;
     char names[INVENTORY_LINES_MAX][INVENTORY_NAME_MAX + 16];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
@@ -157,22 +157,20 @@ static void locked_job_run(struct pool_job *pool_job) {
     if (job->locked == LOCK_OK) {
         locked_job_at_failpoint("after locks");
         job->grants = grants;
-        job->post.run = locked_job_on_work;
-        loop_thread_post(job->at, &job->post);
+        loop_thread_post(job->at, &job->post, locked_job_on_work);
         while (sem_wait(&job->done) != 0)
             continue;
         locked_job_at_failpoint("before unlock");
         lock_switch_release(service->lock_switch, &job->use, grants, job->count);
         locked_job_at_failpoint("after unlock");
     }
-    job->post.run = locked_job_on_end;
-    loop_thread_post(&job->worker->thread, &job->post);
+    loop_thread_post(job->worker, &job->post, locked_job_on_end);
 }
 
 bool locked_job_submit(struct locked_job *job) {
     job->pool_job.run = locked_job_run;
     sem_init(&job->done, 0, 0);
-    bool taken = pool_submit(job->worker->thread.service->pool, &job->pool_job);
+    bool taken = pool_submit(job->worker->service->pool, &job->pool_job);
     if (!taken)
         sem_destroy(&job->done);
     return taken;

@@ -32,19 +32,6 @@ enum lock_status lock_probe_open(const char *url, const struct lock_config *conf
     return LOCK_CONFIG;
 }
 
-static int probe_count_keys(const char *url) {
-    return strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0 ? CLUSTER_KEYS : 1;
-}
-
-/* LOCK_OK also if another holder has the key: that, too, proves that the lock can be reached. */
-static enum lock_status probe_key(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    enum lock_status status = lock_acquire_for(lock, key, PROBE_MS, &grant);
-    if (status == LOCK_OK)
-        lock_release(lock, &grant);
-    return status == LOCK_TIMEOUT ? LOCK_OK : status;
-}
-
 /* Opens a lock and acquires it once. In a cluster one reachable master is enough: calls for the keys of a
  * master that is gone fail by themselves. On failure `error` says why. The lock stays open; the caller closes
  * it. */
@@ -55,10 +42,14 @@ static enum lock_status probe_lock(const struct lock_switch *lock_switch, const 
     enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
-    for (int i = 0; i < probe_count_keys(url); i++) {
-        status = probe_key(*lock, probe_keys[i]);
+    bool cluster = strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0;
+    for (int i = 0; i < (cluster ? CLUSTER_KEYS : 1); i++) {
+        struct lock_grant grant;
+        status = lock_acquire_for(*lock, probe_keys[i], PROBE_MS, &grant);
         if (status == LOCK_OK)
-            return LOCK_OK;
+            lock_release(*lock, &grant);
+        if (status == LOCK_OK || status == LOCK_TIMEOUT)
+            return LOCK_OK; /* another holder proves, too, that the lock can be reached */
     }
     lock_last_error(*lock, error, error_size);
     if (!*error)

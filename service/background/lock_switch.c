@@ -110,9 +110,13 @@ void lock_switch_release(struct lock_switch *lock_switch, const struct lock_swit
 
 /* ---- state ---- */
 
-/* Whether the lock of the newest epoch can be reached. It is not probed before it is open here. */
-static enum lock_switch_reach lock_switch_newest_reach(const struct lock_switch *lock_switch) {
-    return lock_switch->lock_epoch == lock_switch->told_epoch ? lock_switch->reach : LOCK_SWITCH_UNTRIED;
+static void lock_switch_add_metrics(struct lock_metrics *sum, const struct lock *lock) {
+    struct lock_metrics more;
+    lock_read_metrics(lock, &more);
+    /* All members are numbers of this type. */
+    uint64_t *numbers = (uint64_t *)sum;
+    for (size_t i = 0; i < sizeof *sum / sizeof *numbers; i++)
+        numbers[i] += ((const uint64_t *)&more)[i];
 }
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state) {
@@ -123,37 +127,22 @@ void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_
     else if (clock_now_ns() >= lock_switch->fresh_until_ns || lock_switch_failed(lock_switch) ||
              lock_switch->ended)
         phase = LOCK_SWITCH_NONE;
+    /* A lock is not probed before it is open here. */
+    bool probed = lock_switch->lock_epoch == lock_switch->told_epoch;
     *state = (struct lock_switch_state){.phase = phase,
                                         .epoch = lock_switch->told_epoch,
                                         .instances = lock_switch->live,
                                         .behind = lock_switch->behind,
                                         .patience_ms = lock_switch_quiet_ms(lock_switch),
-                                        .reach = lock_switch_newest_reach(lock_switch)};
+                                        .reach = probed ? lock_switch->reach : LOCK_SWITCH_UNTRIED,
+                                        .switches = lock_switch->switches,
+                                        .metrics = lock_switch->before};
     if (state->reach == LOCK_SWITCH_UNREACHABLE)
         memcpy(state->why, lock_switch->why, sizeof state->why);
     memcpy(state->behind_id, lock_switch->behind_id, sizeof state->behind_id);
     log_print_lock(state->lock, lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
-    pthread_mutex_unlock(&lock_switch->mutex);
-}
-
-static void lock_switch_add_metrics(struct lock_metrics *sum, const struct lock *lock) {
-    struct lock_metrics more;
-    lock_read_metrics(lock, &more);
-    /* All members are numbers of this type. */
-    uint64_t *numbers = (uint64_t *)sum;
-    for (size_t i = 0; i < sizeof *sum / sizeof *numbers; i++)
-        numbers[i] += ((const uint64_t *)&more)[i];
-}
-
-void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics) {
-    pthread_mutex_lock(&lock_switch->mutex);
-    *metrics = (struct lock_switch_metrics){.lock = lock_switch->before,
-                                            .switches = lock_switch->switches,
-                                            .reach = lock_switch_newest_reach(lock_switch)};
-    if (lock_switch_grants(lock_switch, clock_now_ns()))
-        metrics->epoch = lock_switch->lock_epoch;
     if (lock_switch->lock)
-        lock_switch_add_metrics(&metrics->lock, lock_switch->lock);
+        lock_switch_add_metrics(&state->metrics, lock_switch->lock);
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
@@ -253,6 +242,13 @@ static void lock_switch_end_thread(struct lock_switch *lock_switch, pthread_t th
     pthread_join(thread, NULL);
 }
 
+static void lock_switch_free(struct lock_switch *lock_switch) {
+    pthread_cond_destroy(&lock_switch->probe_wanted);
+    pthread_cond_destroy(&lock_switch->changed);
+    pthread_mutex_destroy(&lock_switch->mutex);
+    free(lock_switch);
+}
+
 struct lock_switch *lock_switch_open(const struct config *config, struct store_clock *clock, char *error,
                                      size_t error_size) {
     struct lock *tried = NULL;
@@ -260,6 +256,9 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
     snprintf(error, error_size, "out of memory or threads");
     if (!lock_switch)
         return NULL;
+    pthread_mutex_init(&lock_switch->mutex, NULL);
+    pthread_cond_init(&lock_switch->changed, NULL);
+    pthread_cond_init(&lock_switch->probe_wanted, NULL);
     lock_switch->lock_config =
         (struct lock_config){.ttl_ms = config->lock_ttl_ms,
                              .teaching = config->teaching,
@@ -268,22 +267,15 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
         goto fail;
     lock_close(tried);
     lock_switch_make_instance(lock_switch, config->listen);
-    pthread_mutex_init(&lock_switch->mutex, NULL);
-    pthread_cond_init(&lock_switch->changed, NULL);
-    pthread_cond_init(&lock_switch->probe_wanted, NULL);
     lock_switch->first_url = config->lock;
     lock_switch->clock = clock;
-    if (pthread_create(&lock_switch->thread, NULL, lock_switch_run, lock_switch) != 0)
-        goto fail_threads;
-    if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
-        return lock_switch;
-    lock_switch_end_thread(lock_switch, lock_switch->thread);
-fail_threads:
-    pthread_cond_destroy(&lock_switch->probe_wanted);
-    pthread_cond_destroy(&lock_switch->changed);
-    pthread_mutex_destroy(&lock_switch->mutex);
+    if (pthread_create(&lock_switch->thread, NULL, lock_switch_run, lock_switch) == 0) {
+        if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
+            return lock_switch;
+        lock_switch_end_thread(lock_switch, lock_switch->thread);
+    }
 fail:
-    free(lock_switch);
+    lock_switch_free(lock_switch);
     return NULL;
 }
 
@@ -294,8 +286,5 @@ void lock_switch_close(struct lock_switch *lock_switch) {
     lock_switch_end_thread(lock_switch, lock_switch->prober);
     lock_close(lock_switch->lock);
     lock_cancel_free(lock_switch->cancel);
-    pthread_cond_destroy(&lock_switch->probe_wanted);
-    pthread_cond_destroy(&lock_switch->changed);
-    pthread_mutex_destroy(&lock_switch->mutex);
-    free(lock_switch);
+    lock_switch_free(lock_switch);
 }

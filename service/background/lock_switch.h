@@ -81,19 +81,11 @@ struct lock_switch_state {
     int64_t patience_ms; /* a switch takes no longer, unless grants of another instance last longer */
     enum lock_switch_reach reach;   /* whether that lock can be reached from here */
     char why[LOCK_SWITCH_WHY_SIZE]; /* why not; plain text */
+    uint64_t switches;              /* times that another lock came into force here */
+    struct lock_metrics metrics;    /* of all locks so far, added up, so that they never go back */
 };
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state);
-
-/* The counters of all locks so far, added up, so that they never go back. */
-struct lock_switch_metrics {
-    struct lock_metrics lock;
-    uint64_t epoch; /* in force here; 0: none */
-    uint64_t switches;
-    enum lock_switch_reach reach; /* as in struct lock_switch_state */
-};
-
-void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics);
 
 /* ---- switching: from any thread ---- */
 

@@ -51,8 +51,8 @@ static void fuzz_purchase(const char *body, size_t length) {
 
 static void fuzz_item(const char *body, size_t length) {
     struct codec_error error;
-    struct inventory_item item = {.item = "i"};
-    if (!codec_read_item(body, length, INVENTORY_LUA, &item, &error)) {
+    struct inventory_item item = {.item = "i", .strategy = INVENTORY_LUA};
+    if (!codec_read_item(body, length, &item, &error)) {
         check_error(&error);
         return;
     }
@@ -88,7 +88,7 @@ static void fuzz_lock(const char *body, size_t length) {
 
 static void fuzz_nothing(const char *body, size_t length) {
     struct codec_error error;
-    if (codec_read_nothing(body, length, &error))
+    if (codec_read_nothing(body, length, NULL, &error))
         must(length == 0 || (memchr(body, '{', length) && memchr(body, '}', length)));
     else
         check_error(&error);
