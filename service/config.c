@@ -306,6 +306,7 @@ static bool config_check(struct config *config, char *error, size_t size) {
                                config_origin(config, "listen"), config->listen);
     if (!redis_url_parse(&url, config->redis, why, sizeof why))
         return config_complain(error, size, "%s: %s", config_origin(config, "redis"), why);
+    redis_url_print(&url, config->store, sizeof config->store);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))
         return config_complain(error, size,
                                "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/redis/url.h"
 #include "base/version.h"
 #include "service/log.h"
 #include "service/service.h"
@@ -90,14 +89,11 @@ static void raise_file_limit(const struct config *config) {
 }
 
 static void say_hello(const struct config *config) {
-    struct redis_url url;
-    char store[512], ignored[256], lock[LOG_LOCK_SIZE];
-    redis_url_parse(&url, config->redis, ignored, sizeof ignored);
-    redis_url_print(&url, store, sizeof store);
+    char lock[LOG_LOCK_SIZE];
     log_print_lock(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
-             config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
-             lock, config->fencing ? "" : ", NO FENCING",
+             config->listen, config->workers, config->workers == 1 ? "" : "s", config->store,
+             config->strategy_name, lock, config->fencing ? "" : ", NO FENCING",
              config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
 }
 

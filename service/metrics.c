@@ -18,10 +18,15 @@ void metrics_time(struct metrics_histogram *histogram, int64_t ns) {
     metric_add(&histogram->sum_ns, (uint64_t)ns);
 }
 
-/* A lock that was not free in time counts as overload. Any other failure of the lock has a label of its own.
- */
-int metrics_outcome(enum inventory_status status, enum lock_status locked) {
-    return locked == LOCK_OK || locked == LOCK_TIMEOUT ? (int)status : METRICS_LOCK_UNAVAILABLE;
+void metrics_count(_Atomic uint64_t counters[METRICS_OUTCOMES], struct metrics_histogram *good,
+                   struct metrics_histogram *bad, enum inventory_status status, enum lock_status locked,
+                   int64_t arrived_ns) {
+    /* A lock that was not free in time counts as overload. Any other failure of the lock has a label of its
+     * own. */
+    bool of_lock = locked != LOCK_OK && locked != LOCK_TIMEOUT;
+    metric_add(&counters[of_lock ? METRICS_LOCK_UNAVAILABLE : (int)status], 1);
+    metrics_time(status == INVENTORY_OK || status == INVENTORY_REPLAYED ? good : bad,
+                 clock_now_ns() - arrived_ns);
 }
 
 /* The label value of each outcome; a status that never ends a call has none. */
@@ -111,7 +116,7 @@ static void metrics_print_seconds(FILE *out, const char *name, const char *help,
     fprintf(out, "%s %.9f\n", name, (double)ns / 1e9);
 }
 
-/* Prints the array of counters at `offset` in struct loop_thread, one for each value of a label. A counter
+/* Prints the array of counters at `offset` in struct metrics, one for each value of a label. A counter
  * whose value is NULL is left out. */
 static void metrics_print_labelled(FILE *out, struct service *service, const char *name, const char *help,
                                    size_t offset, const char *label, const char *const values[], int count) {
@@ -119,7 +124,7 @@ static void metrics_print_labelled(FILE *out, struct service *service, const cha
     for (int i = 0; i < count; i++, offset += sizeof(uint64_t))
         if (values[i])
             fprintf(out, "%s{%s=\"%s\"} %llu\n", name, label, values[i],
-                    (unsigned long long)metrics_sum(service, offset));
+                    (unsigned long long)metrics_sum(service, offsetof(struct loop_thread, metrics) + offset));
 }
 
 static void metrics_print_outcomes(FILE *out, struct service *service, const char *name, const char *help,
@@ -129,6 +134,7 @@ static void metrics_print_outcomes(FILE *out, struct service *service, const cha
 
 static void metrics_print_histogram(FILE *out, struct service *service, const char *name, const char *outcome,
                                     size_t offset) {
+    offset += offsetof(struct loop_thread, metrics);
     uint64_t running = 0, sum_ns = metrics_sum(service, offset + offsetof(struct metrics_histogram, sum_ns));
     for (int i = 0; i < METRICS_BUCKETS; i++) {
         running += metrics_sum(service, offset + offsetof(struct metrics_histogram, buckets[i]));
@@ -207,34 +213,34 @@ char *metrics_print(struct service *service, const struct pool_metrics *pool,
     metrics_print_head(out, "seckill_build_info", "gauge", "The version of the running program.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);
     metrics_print_outcomes(out, service, "seckill_purchases_total", "Purchases by outcome.",
-                           offsetof(struct loop_thread, metrics.purchases));
-    metrics_print_times(
-        out, service, "seckill_purchase_seconds", "Time from the arrival of a purchase to its answer.",
-        offsetof(struct loop_thread, metrics.sold), offsetof(struct loop_thread, metrics.rejected));
+                           offsetof(struct metrics, purchases));
+    metrics_print_times(out, service, "seckill_purchase_seconds",
+                        "Time from the arrival of a purchase to its answer.", offsetof(struct metrics, sold),
+                        offsetof(struct metrics, rejected));
     metrics_print_outcomes(out, service, "seckill_baskets_total", "Baskets by outcome.",
-                           offsetof(struct loop_thread, metrics.baskets));
+                           offsetof(struct metrics, baskets));
     metrics_print_outcomes(out, service, "seckill_transfers_total",
                            "Transfers by outcome; sold: the transfer was done.",
-                           offsetof(struct loop_thread, metrics.transfers));
+                           offsetof(struct metrics, transfers));
     metrics_print_times(out, service, "seckill_basket_seconds",
                         "Time from the arrival of a basket or transfer to its answer.",
-                        offsetof(struct loop_thread, metrics.transactions_made),
-                        offsetof(struct loop_thread, metrics.transactions_rejected));
+                        offsetof(struct metrics, transactions_made),
+                        offsetof(struct metrics, transactions_rejected));
     metrics_print_head(
         out, "seckill_basket_phantom_seconds", "histogram",
         "Time for which a basket or transfer that failed held units before it gave them back.");
     metrics_print_histogram(out, service, "seckill_basket_phantom_seconds", "aborted",
-                            offsetof(struct loop_thread, metrics.transactions_aborted));
+                            offsetof(struct metrics, transactions_aborted));
     static const char *const recovered[] = {"tried", "finished"};
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
     metrics_print_labelled(
         out, service, "seckill_recovered_total",
         "Attempts to finish baskets and transfers that were left unfinished, or were held and "
         "due, by outcome.",
-        offsetof(struct loop_thread, metrics.recovered), "outcome", recovered, 2);
+        offsetof(struct metrics, recovered), "outcome", recovered, 2);
     metrics_print_labelled(out, service, "seckill_http_responses_total",
-                           "HTTP answers by class of their status.",
-                           offsetof(struct loop_thread, metrics.responses), "class", classes, 6);
+                           "HTTP answers by class of their status.", offsetof(struct metrics, responses),
+                           "class", classes, 6);
     metrics_print_value(out, "seckill_http_connections", "Connections of clients.", connections);
     metrics_print_pool(out, pool);
     metrics_print_lock(out, lock_switch);

@@ -20,9 +20,6 @@ enum { METRICS_BUCKETS = 16 };
  */
 enum { METRICS_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, METRICS_OUTCOMES };
 
-/* Returns the outcome. `locked` is that of acquiring the locks; LOCK_OK also if none was needed. */
-int metrics_outcome(enum inventory_status status, enum lock_status locked);
-
 struct metrics_histogram {
     _Atomic uint64_t buckets[METRICS_BUCKETS];
     _Atomic uint64_t sum_ns;
@@ -41,6 +38,12 @@ struct metrics {
 
 /* Adds a duration to the histogram. */
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
+
+/* Counts the outcome of a call that arrived at this time, and how long it took. `locked` is the outcome of
+ * acquiring the locks; LOCK_OK also if none was needed. */
+void metrics_count(_Atomic uint64_t counters[METRICS_OUTCOMES], struct metrics_histogram *good,
+                   struct metrics_histogram *bad, enum inventory_status status, enum lock_status locked,
+                   int64_t arrived_ns);
 
 /* Prints the text of /metrics, summed over all loop threads; the caller frees it. NULL when out of memory. */
 char *metrics_print(struct service *service, const struct pool_metrics *pool,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/container.h"
-#include "base/redis/url.h"
 #include "service/api/http_api.h"
 #include "service/log.h"
 #include "service/service.h"
@@ -42,10 +41,7 @@ static void worker_watch_store(struct worker *worker) {
     atomic_store(&worker->store, seen);
     if (worker->index != 0)
         return;
-    struct redis_url url;
-    char address[512] = "", ignored[256];
-    if (redis_url_parse(&url, worker->thread.service->config.redis, ignored, sizeof ignored))
-        redis_url_print(&url, address, sizeof address);
+    const char *address = worker->thread.service->config.store;
     if (up)
         log_info("the store %s is there", address);
     else

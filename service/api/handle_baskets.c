@@ -39,22 +39,9 @@ static void basket_answer_done(struct basket_call *call) {
     bool journalled = !basket_is_made_by(call, CONFIG_BASKET_NAIVE);
     size_t length = basket ? codec_write_basket(body, transaction) : codec_write_transfer(body, transaction);
     snprintf(location, sizeof location, "/v1/baskets/%s", transaction->id);
-    const char *headers[7] = {NULL};
-    int count = 0;
-    if (created && journalled) {
-        headers[count++] = "Location";
-        headers[count++] = location;
-    }
-    if (call->status == INVENTORY_REPLAYED) {
-        headers[count++] = "Idempotent-Replayed";
-        headers[count++] = "true";
-        /* The first answer stays as it was; beside it stands the state now. */
-        if (basket && journalled) {
-            headers[count++] = "Order-State";
-            headers[count++] = inventory_state_name(transaction->now);
-        }
-    }
-    http_answer(call->request, created ? 201 : 200, "application/json", body, length, headers);
+    idempotency_key_answer(call->request, created ? 201 : 200, body, length,
+                           created && journalled ? location : NULL, call->status == INVENTORY_REPLAYED,
+                           basket && journalled ? inventory_state_name(transaction->now) : NULL);
 }
 
 /* `terms` is the item whose terms refused a line; NULL if none did, or it is not known. */
@@ -74,15 +61,12 @@ static void basket_answer_refusal(const struct basket_call *call, const struct i
 static void basket_count(const struct basket_call *call) {
     struct metrics *metrics = &request_thread(call->request)->metrics;
     bool basket = call->transaction.kind == INVENTORY_BASKET;
-    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
     if (call->transaction.aborted_ns)
         metrics_time(&metrics->transactions_aborted, call->transaction.aborted_ns);
-    if (call->make) {
-        int outcome = metrics_outcome(call->status, call->job.locked);
-        metric_add(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome], 1);
-        metrics_time(good ? &metrics->transactions_made : &metrics->transactions_rejected,
-                     (int64_t)uv_hrtime() - call->request->arrived_ns);
-    }
+    if (call->make)
+        metrics_count(basket ? metrics->baskets : metrics->transfers, &metrics->transactions_made,
+                      &metrics->transactions_rejected, call->status, call->job.locked,
+                      call->request->arrived_ns);
 }
 
 static void basket_answer(struct basket_call *call, const struct inventory_item *terms) {

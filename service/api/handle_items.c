@@ -97,9 +97,7 @@ static void item_on_restock(void *ctx, enum inventory_status status, const struc
         return;
     }
     size_t length = codec_write_restock(body, restock->item, done);
-    static const char *const replayed[] = {"Idempotent-Replayed", "true", NULL};
-    http_answer(restock->request, 200, "application/json", body, length,
-                status == INVENTORY_REPLAYED ? replayed : NULL);
+    idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED, NULL);
 }
 
 void items_restock(struct http_request *request, const char *name) {

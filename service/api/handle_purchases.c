@@ -19,51 +19,38 @@ _Static_assert(sizeof(struct purchase_call) <= HTTP_CONTEXT_SIZE, "a purchase mu
 
 /* ---- answers ---- */
 
-static void purchase_answer_order(struct purchase_call *call, bool replayed) {
-    char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
-    size_t length = codec_write_order(body, &call->purchase.order);
-    stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
-    /* The first answer stays as it was; beside it stands the state now. */
-    const char *headers[] = {
-        "Location", location,      replayed ? "Idempotent-Replayed" : NULL,
-        "true",     "Order-State", replayed ? inventory_state_name(call->purchase.now) : NULL,
-        NULL};
-    http_answer(call->request, 201, "application/json", body, length, headers);
-}
-
-static void purchase_count(struct purchase_call *call) {
+/* `terms` is the item whose terms refused the purchase; NULL if none did, or it is not known. */
+static void purchase_answer(struct purchase_call *call, const struct inventory_item *terms) {
     struct metrics *metrics = &request_thread(call->request)->metrics;
-    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
-    metric_add(&metrics->purchases[metrics_outcome(call->status, call->job.locked)], 1);
-    metrics_time(good ? &metrics->sold : &metrics->rejected,
-                 (int64_t)uv_hrtime() - call->request->arrived_ns);
+    bool replayed = call->status == INVENTORY_REPLAYED;
+    char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
+    metrics_count(metrics->purchases, &metrics->sold, &metrics->rejected, call->status, call->job.locked,
+                  call->request->arrived_ns);
+    if (call->status == INVENTORY_OK || replayed) {
+        size_t length = codec_write_order(body, &call->purchase.order);
+        stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
+        idempotency_key_answer(call->request, 201, body, length, location, replayed,
+                               replayed ? inventory_state_name(call->purchase.now) : NULL);
+    } else if (call->job.locked != LOCK_OK) {
+        problem_answer_lock(call->request, call->job.locked);
+    } else {
+        problem_answer_refused(call->request, call->status, -1, NULL, call->purchase.available, terms);
+    }
 }
 
 static void purchase_on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct purchase_call *call = ctx;
-    purchase_count(call);
-    problem_answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
+    purchase_answer(ctx, status == INVENTORY_OK ? item : NULL);
 }
 
-static void purchase_answer(struct purchase_call *call, enum inventory_status status) {
+/* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
+ * for the answer. */
+static void purchase_finish(struct purchase_call *call, enum inventory_status status) {
     struct inventory *inventory = request_thread(call->request)->inventory;
     call->status = status;
-    if (problem_is_of_terms(status)) {
-        /* The script that refuses does not return the terms of the item, which a sale does not need. So they
-         * are read for the answer. */
-        if (inventory)
-            inventory_item_get(inventory, call->purchase.item, purchase_on_terms, call);
-        else
-            purchase_on_terms(call, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    purchase_count(call);
-    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
-        purchase_answer_order(call, status == INVENTORY_REPLAYED);
-    else if (call->job.locked != LOCK_OK)
-        problem_answer_lock(call->request, call->job.locked);
+    if (inventory && problem_is_of_terms(status))
+        inventory_item_get(inventory, call->purchase.item, purchase_on_terms, call);
     else
-        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
+        purchase_answer(call, NULL);
 }
 
 /* ---- under a lock ---- */
@@ -93,7 +80,7 @@ static void purchase_work(struct locked_job *job) {
 
 static void purchase_end(struct locked_job *job) {
     struct purchase_call *call = CALL_OF(job, job);
-    purchase_answer(call, call->status);
+    purchase_finish(call, call->status);
 }
 
 /* ---- the call ---- */
@@ -111,7 +98,7 @@ static void purchase_on_done(struct inventory_purchase *purchase, enum inventory
         if (locked_job_submit(&call->job))
             return;
     }
-    purchase_answer(call, status);
+    purchase_finish(call, status);
 }
 
 void purchases_post(struct http_request *request, const char *name) {
@@ -131,6 +118,7 @@ void purchases_post(struct http_request *request, const char *name) {
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     inventory_key_digest(purchase->user, key.text, key.length, purchase->digest);
     purchase->quantity = wanted.quantity;
+    purchase->available = 0;
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
     purchase->done = purchase_on_done;
