@@ -146,7 +146,7 @@ static const struct setting *setting_nearest(const char *name) {
     return NULL;
 }
 
-/* The place and the name say where the value comes from: "--" and "listen", or "seckilld.conf:3: " and
+/* Place and name together say where the value comes from, e.g. "--" and "listen", or "seckilld.conf:3: " and
  * "listen". */
 static bool setting_set(struct config *config, const struct setting *s, const char *value, const char *place,
                         const char *name, char *error, size_t size) {
@@ -176,7 +176,7 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
     return true;
 }
 
-/* Sets all to the defaults, or what the environment has to its values. */
+/* Sets each setting to its default, or to its variable in the environment, if there is one. */
 static bool config_read_all(struct config *config, bool environment, char *error, size_t size) {
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
         char name[NAME_SIZE];

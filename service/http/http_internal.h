@@ -40,8 +40,8 @@ struct http_server {
     uv_poll_t poll;
     uv_timer_t sweep; /* closes silent connections */
     uv_timer_t soon;  /* for MHD_get_timeout() */
-    TAILQ_HEAD(, http_connection)
-    silent; /* all connections; the one that is silent for longest is the first */
+    /* All connections; the one that is silent for longest is the first. */
+    TAILQ_HEAD(http_connections, http_connection) silent;
     struct http_exchange *spare;
     int spares, connections;
     int receiving, pending; /* requests that are not complete; that are not answered */

@@ -116,10 +116,8 @@ static void http_on_sweep(uv_timer_t *timer) {
             limit_ms = now_ms - server->config.idle_ms / (crowded ? HTTP_HURRY : 1);
     struct pollfd ends[256];
     nfds_t count = 0;
-    struct http_connection *connection;
-    TAILQ_FOREACH(connection, &server->silent, next) {
-        if (connection->since_ms > now_ms - SWEEP_MS)
-            break;
+    for (struct http_connection *connection = TAILQ_FIRST(&server->silent);
+         connection && connection->since_ms <= now_ms - SWEEP_MS; connection = TAILQ_NEXT(connection, next)) {
         if (connection->busy)
             continue;
         if (connection->since_ms < limit_ms) {
