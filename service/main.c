@@ -101,14 +101,14 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     int fds[256] = {0};
     if (!open_sockets(&service->config, fds, error, size))
         return false;
-    for (int i = 0; i < service->worker_count; i++) {
+    for (int i = 0; i < service->config.workers; i++) {
         if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
             return false; /* the process ends, which closes everything */
     }
     if (!background_open(&service->background, service, error, size))
         return false;
     bool started = true;
-    for (int i = service->worker_count; started && i >= 0; i--)
+    for (int i = service->config.workers; started && i >= 0; i--)
         started = loop_thread_start(service_thread(service, i));
     if (!started)
         snprintf(error, size, "cannot start a thread");
@@ -170,14 +170,12 @@ int main(int argc, char **argv) {
                 service.config.teaching ? "" : "; those for lessons need --teaching");
         return EXIT_USAGE;
     }
-    service.worker_count = service.config.workers;
-    service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
+    service.workers = calloc((size_t)service.config.workers, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE, purchases_first_limit, &service);
     if (sodium_init() < 0 || !service.workers || !service.pool) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
-    store_health_init(&service.health);
     raise_file_limit(&service.config);
     bool made_up = admin_token_init(&service);
     if (!start_workers(&service, error, sizeof error)) {
@@ -195,10 +193,10 @@ int main(int argc, char **argv) {
     log_info("%s: draining", strsignal(signal_number));
     notify_systemd("STOPPING=1");
     atomic_store(&service.draining, true);
-    for (int i = 0; i <= service.worker_count; i++)
+    for (int i = 0; i <= service.config.workers; i++)
         loop_thread_drain(service_thread(&service, i));
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second signal ends the process at once */
-    for (int i = 0; i <= service.worker_count; i++)
+    for (int i = 0; i <= service.config.workers; i++)
         loop_thread_join(service_thread(&service, i));
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);

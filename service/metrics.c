@@ -95,7 +95,7 @@ static const struct {
 /* Sums a counter over all loop threads. `offset` is its place in struct loop_thread. */
 static uint64_t metrics_sum(struct service *service, size_t offset) {
     uint64_t sum = 0;
-    for (int i = 0; i <= service->worker_count; i++)
+    for (int i = 0; i <= service->config.workers; i++)
         sum += metric_read((const void *)((const char *)service_thread(service, i) + offset));
     return sum;
 }
@@ -208,7 +208,7 @@ char *metrics_print(struct service *service, const struct pool_metrics *pool,
     if (!out)
         return NULL;
     uint64_t connections = 0;
-    for (int i = 0; i < service->worker_count; i++)
+    for (int i = 0; i < service->config.workers; i++)
         connections += (uint64_t)atomic_load_explicit(&service->workers[i].connections, memory_order_relaxed);
     metrics_print_head(out, "seckill_build_info", "gauge", "The version of the running program.");
     fprintf(out, "seckill_build_info{version=\"%s\"} 1\n", SECKILL_VERSION);

@@ -46,8 +46,7 @@ struct service {
     struct lock_switch *lock_switch;
     struct pool *pool; /* for jobs that block */
     _Atomic bool draining;
-    int worker_count;
-    struct worker *workers;
+    struct worker *workers; /* config.workers of them */
     struct background background;
     struct purchases_first purchases_first;
     struct store_health health;
@@ -56,9 +55,9 @@ struct service {
 };
 
 /* Returns the loop thread with this number: the workers come first, and the background thread, whose number
- * is worker_count, comes last. */
+ * is config.workers, comes last. */
 static inline struct loop_thread *service_thread(struct service *service, int i) {
-    return i < service->worker_count ? &service->workers[i].thread : &service->background.thread;
+    return i < service->config.workers ? &service->workers[i].thread : &service->background.thread;
 }
 
 /* ---- the token of admin calls (admin_token.c) ---- */

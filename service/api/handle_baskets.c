@@ -45,36 +45,26 @@ static void basket_answer_done(struct basket_call *call) {
 }
 
 /* `terms` is the item whose terms refused a line; NULL if none did, or it is not known. */
-static void basket_answer_refusal(const struct basket_call *call, const struct inventory_item *terms) {
+static void basket_answer(struct basket_call *call, const struct inventory_item *terms) {
     const struct inventory_transaction *transaction = &call->transaction;
-    int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
-    if (call->job.locked != LOCK_OK)
+    struct metrics *metrics = &request_thread(call->request)->metrics;
+    bool basket = transaction->kind == INVENTORY_BASKET;
+    if (transaction->aborted_ns)
+        metrics_time(&metrics->transactions_aborted, transaction->aborted_ns);
+    if (call->make)
+        metrics_count(basket ? metrics->baskets : metrics->transfers, &metrics->transactions_made,
+                      &metrics->transactions_rejected, call->status, call->job.locked,
+                      call->request->arrived_ns);
+    if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
+        basket_answer_done(call);
+    else if (call->job.locked != LOCK_OK)
         problem_answer_lock(call->request, call->job.locked);
     else if (call->status == INVENTORY_TOO_MANY)
         problem_answer_field(call->request, "quantity",
                              "the stock of the receiving item may be 1000000000 at most");
     else
-        problem_answer_refused(call->request, call->status, line,
+        problem_answer_refused(call->request, call->status, basket ? transaction->failed : -1,
                                transaction->lines[transaction->failed].item, transaction->available, terms);
-}
-
-static void basket_count(const struct basket_call *call) {
-    struct metrics *metrics = &request_thread(call->request)->metrics;
-    bool basket = call->transaction.kind == INVENTORY_BASKET;
-    if (call->transaction.aborted_ns)
-        metrics_time(&metrics->transactions_aborted, call->transaction.aborted_ns);
-    if (call->make)
-        metrics_count(basket ? metrics->baskets : metrics->transfers, &metrics->transactions_made,
-                      &metrics->transactions_rejected, call->status, call->job.locked,
-                      call->request->arrived_ns);
-}
-
-static void basket_answer(struct basket_call *call, const struct inventory_item *terms) {
-    basket_count(call);
-    if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
-        basket_answer_done(call);
-    else
-        basket_answer_refusal(call, terms);
     free(call);
 }
 

@@ -8,7 +8,7 @@ enum { LOCKED_SIZE = 160 };
 
 /* Whether all workers are connected: each has a connection of its own, and a client may get any worker. */
 static bool readyz_all_connected(const struct service *service) {
-    for (int i = 0; i < service->worker_count; i++) {
+    for (int i = 0; i < service->config.workers; i++) {
         if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
             return false;
     }

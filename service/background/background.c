@@ -19,7 +19,7 @@ static bool background_leave_lock_switch(struct background *background) {
 }
 
 static bool background_workers_have_ended(const struct service *service) {
-    for (int i = 0; i < service->worker_count; i++)
+    for (int i = 0; i < service->config.workers; i++)
         if (!atomic_load(&service->workers[i].thread.ended))
             return false;
     return true;
@@ -79,6 +79,7 @@ bool background_open(struct background *background, struct service *service, cha
     if (!loop_thread_open(&background->thread, service, background_on_housekeeping, NULL, background, error,
                           error_size))
         return false;
+    pthread_mutex_init(&service->health.mutex, NULL);
     background->heartbeat.data = background;
     uv_timer_init(&background->thread.loop, &background->heartbeat);
     uv_timer_start(&background->heartbeat, background_on_heartbeat, 0, LOCK_SWITCH_TICK_MS);

@@ -139,7 +139,6 @@ struct store_health_read {
     struct store_health_read *next;
 };
 
-void store_health_init(struct store_health *health);
 /* Reports what the store said less than a second ago, or asks it now. From the worker's thread. */
 void store_health_read(struct loop_thread *worker, struct store_health_read *read);
 /* To be called by the background thread some times a second: asks when the store has come (back), and now and

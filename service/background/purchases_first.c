@@ -13,7 +13,7 @@ void purchases_first_count(struct service *service) {
     struct purchases_first *first = &service->purchases_first;
     int64_t now_ns = clock_now_ns();
     uint64_t waiting = 0, sold = 0;
-    for (int i = 0; i < service->worker_count; i++) {
+    for (int i = 0; i < service->config.workers; i++) {
         waiting += service->workers[i].thread.stock_metrics.waiting;
         sold += service->workers[i].thread.metrics.purchases[INVENTORY_OK];
     }

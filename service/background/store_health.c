@@ -9,11 +9,6 @@
 /* How long an answer is used, if the store is ready and if it is not; and how often the log asks. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
-void store_health_init(struct store_health *health) {
-    pthread_mutex_init(&health->mutex, NULL);
-    snprintf(health->last.reason, sizeof health->last.reason, "the store was not asked yet");
-}
-
 /* ---- the log ---- */
 
 static void health_log_change(char *logged, size_t size, const char *concern, const char *relief) {
