@@ -88,7 +88,7 @@ static void raise_file_limit(const struct config *config) {
                   (long)limit.rlim_cur, config->connections_max);
 }
 
-static void say_hello(const struct config *config) {
+static void log_start(const struct config *config) {
     char lock[LOG_LOCK_SIZE];
     log_print_lock(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     if (made_up)
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
-    say_hello(&service.config);
+    log_start(&service.config);
     notify_systemd("READY=1");
 
     int signal_number = 0;

@@ -18,10 +18,10 @@ void purchases_first_count(struct service *service) {
         sold += service->workers[i].thread.metrics.purchases[INVENTORY_OK];
     }
     bool many = sold - first->sold >= CROWD;
-    if (waiting >= CROWD && (many || first->buys))
+    if (waiting >= CROWD && (many || first->sold_many))
         atomic_store(&first->until_ns, now_ns + CROWD_NS);
     if (now_ns >= first->counted_ns + CROWD_NS) {
-        first->buys = many;
+        first->sold_many = many;
         first->sold = sold;
         first->counted_ns = now_ns;
     }
