@@ -29,19 +29,20 @@ void items_get(struct http_request *request, const char *name) {
 
 /* ---- put ---- */
 
-struct put {
+/* Lives in the request. A restock needs only the item's name. */
+struct item_call {
     struct inventory_item item;
     struct http_request *request;
     int status; /* 201: it was put on sale; 200: it was on sale on the same terms; 409: on others */
 };
 
-_Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
+_Static_assert(sizeof(struct item_call) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
 /* Answers with the item as it is now, with restocks and sales if it existed before; or with the terms that
  * differ.
  */
 static void item_on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct put *put = ctx;
+    struct item_call *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
     snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
     if (status != INVENTORY_OK)
@@ -55,7 +56,7 @@ static void item_on_put_read(void *ctx, enum inventory_status status, const stru
 
 static void item_on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
-    struct put *put = ctx;
+    struct item_call *put = ctx;
     struct inventory *inventory = request_thread(put->request)->inventory;
     put->status = status == INVENTORY_OK ? 201 : status == INVENTORY_REPLAYED ? 200 : 409;
     if (inventory && (put->status != 409 || status == INVENTORY_EXISTS))
@@ -65,7 +66,7 @@ static void item_on_put(void *ctx, enum inventory_status status, const struct in
 }
 
 void items_put(struct http_request *request, const char *name) {
-    struct put *put = request->context;
+    struct item_call *put = request->context;
     if (!item_check_name(request, name))
         return;
     memset(put, 0, sizeof *put);
@@ -78,30 +79,23 @@ void items_put(struct http_request *request, const char *name) {
 
 /* ---- restock ---- */
 
-struct restock {
-    struct http_request *request;
-    char item[INVENTORY_NAME_MAX + 1];
-};
-
 static void item_on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
-    struct restock *restock = ctx;
+    struct item_call *restock = ctx;
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_TOO_MANY) {
         snprintf(body, sizeof body, "the stock may be %d at most: %lld more fit", INVENTORY_STOCK_MAX,
                  (long long)done->room);
         problem_answer_field(restock->request, "quantity", body);
-        return;
-    }
-    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
+    } else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED) {
+        size_t length = codec_write_restock(body, restock->item.item, done);
+        idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED, NULL);
+    } else {
         problem_answer_status(restock->request, status);
-        return;
     }
-    size_t length = codec_write_restock(body, restock->item, done);
-    idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED, NULL);
 }
 
 void items_restock(struct http_request *request, const char *name) {
-    struct restock *restock = request->context;
+    struct item_call *restock = request->context;
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
@@ -109,7 +103,7 @@ void items_restock(struct http_request *request, const char *name) {
         !codec_read_request(request, codec_read_restock, &quantity))
         return;
     restock->request = request;
-    snprintf(restock->item, sizeof restock->item, "%s", name);
+    snprintf(restock->item.item, sizeof restock->item.item, "%s", name);
     inventory_key_digest("", key.text, key.length, digest);
     inventory_item_restock(request_thread(request)->inventory, name, digest, quantity, item_on_restock,
                            restock);

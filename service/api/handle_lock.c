@@ -110,13 +110,13 @@ static void change_on_switched(void *ctx, enum inventory_status status,
 }
 
 /* Answers that the lock cannot be acquired. If the URL is bad, the client is at fault. */
-static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check,
-                              bool teaching) {
+static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check) {
     char detail[300], error[200];
     log_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
         snprintf(detail, sizeof detail, "%s; docs/locks.md lists all%s", error,
-                 teaching ? "" : "; those for lessons need --teaching");
+                 request_thread(request)->service->config.teaching ? ""
+                                                                   : "; those for lessons need --teaching");
         problem_answer_field(request, "lock", detail);
     } else if (check->status == LOCK_NOMEM) {
         problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
@@ -133,7 +133,7 @@ static void change_switch(struct loop_post *post) {
     struct lock_switch_state state;
     lock_switch_read_state(thread->service->lock_switch, &state);
     if (change->check.status != LOCK_OK) {
-        lock_answer_check(change->request, &change->check, thread->service->config.teaching);
+        lock_answer_check(change->request, &change->check);
     } else if (!thread->inventory) {
         problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     } else if (state.epoch == 0) { /* the first heartbeat may choose another lock */

@@ -35,7 +35,7 @@ static void heartbeat_note_record(struct lock_switch *lock_switch, const struct 
     lock_switch->fresh_until_ns = lock_switch->sent_ns + LOCK_SWITCH_FRESH_NS;
 }
 
-static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before,
+static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before, bool comes,
                           const struct inventory_lock_epoch *told) {
     char name[LOG_LOCK_SIZE];
     log_print_lock(name, told->lock);
@@ -44,12 +44,13 @@ static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before
     if (before != told->epoch && (before || told->behind))
         log_info("switching to the lock %s, epoch %llu; old grants may be with %d others%s%s", name,
                  (unsigned long long)told->epoch, told->behind, told->behind ? ", as " : "", told->laggard);
+    if (comes)
+        log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
 }
 
 static void heartbeat_on_reply(void *ctx, enum inventory_status status,
                                const struct inventory_lock_epoch *told) {
     struct lock_switch *lock_switch = ctx;
-    char name[LOG_LOCK_SIZE];
     lock_switch->heartbeat_in_flight = false;
     /* A lock with a longer URL than this service can have was written by another program. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
@@ -66,10 +67,7 @@ static void heartbeat_on_reply(void *ctx, enum inventory_status status,
     }
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
-    heartbeat_log(lock_switch, before, told);
-    log_print_lock(name, told->lock);
-    if (comes)
-        log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
+    heartbeat_log(lock_switch, before, comes, told);
 }
 
 static void heartbeat_send(struct lock_switch *lock_switch, struct inventory *inventory) {
