@@ -72,9 +72,11 @@ void admin_token_keep(const char *token, const char *listen);
 /* Whether the request bears the token. */
 bool admin_token_is_in(const struct service *service, const struct http_request *request);
 
-/* Failpoints of transactions and locks, for tests. Called before and after each lock, write and unlock of a
- * transaction, with the name of the step, on the thread that does it. NULL, unless a program is linked with a
- * definition of its own: test/stops.c, whose hook ends or stops the process at a step. */
+/* ---- failpoints of transactions and locks, for tests (loop_thread.c) ---- */
+
+/* Called before and after each lock, write and unlock of a transaction, with the name of the step, on the
+ * thread that does it. NULL, unless a program is linked with a definition of its own: that of test/stops.c
+ * ends or stops the process at a step. */
 extern void (*const service_at_failpoint)(void *ctx, const char *step);
 
 #endif

@@ -1,6 +1,6 @@
-/* A seckilld that is killed or stopped on the way of a basket or transfer; it is linked with
- * this file. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
- * number, counted from 0. Each step is written to standard error. */
+/* A seckilld that is killed or stopped on the way of a basket or transfer: it is linked with this hook.
+ * STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a number, counted from 0.
+ * Each step is written to standard error. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
