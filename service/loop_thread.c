@@ -127,11 +127,6 @@ bool loop_thread_is_drained(struct loop_thread *thread, bool idle, int *open) {
     return replicated || time_is_up;
 }
 
-void loop_thread_close_inventory(struct loop_thread *thread) {
-    inventory_close(thread->inventory);
-    thread->inventory = NULL;
-}
-
 void loop_thread_end(struct loop_thread *thread) {
     uv_close((uv_handle_t *)&thread->housekeeping, NULL);
     uv_close((uv_handle_t *)&thread->wake, NULL);

@@ -116,7 +116,8 @@ static void worker_drain(struct worker *worker) {
                 "worker %d ends, and not all replicas have the last %d orders, restocks or transfers that it "
                 "acknowledged",
                 worker->index, open);
-        loop_thread_close_inventory(thread);
+        inventory_close(thread->inventory);
+        thread->inventory = NULL;
     }
     if (http_server_pending(worker->http) > 0)
         return;

@@ -79,11 +79,6 @@ static bool route_matches(const char *pattern, const char *path, char name[HTTP_
     return true;
 }
 
-static bool route_has_method(const struct route *route, const char *method) {
-    return strcmp(route->method, method) == 0 ||
-           (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
-}
-
 void routes_handle(void *ctx, struct http_request *request) {
     struct worker *worker = ctx;
     const char *method = request->method, *path = request->path;
@@ -92,11 +87,12 @@ void routes_handle(void *ctx, struct http_request *request) {
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
         if (!route_matches(routes[i].path, path, name))
             continue;
-        if (route_has_method(&routes[i], method))
+        bool get = strcmp(routes[i].method, "GET") == 0;
+        if (strcmp(routes[i].method, method) == 0 || (get && strcmp(method, "HEAD") == 0))
             found = &routes[i];
         else
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
-                     routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+                     routes[i].method, get ? ", HEAD" : "");
     }
     if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");

@@ -42,7 +42,8 @@ static void background_drain(struct background *background) {
                 "ending, and not all replicas have the last %d steps of baskets and transfers that were "
                 "acknowledged",
                 open);
-        loop_thread_close_inventory(thread);
+        inventory_close(thread->inventory);
+        thread->inventory = NULL;
     }
     if (!idle)
         return;
