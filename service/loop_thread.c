@@ -2,8 +2,9 @@
 #include "service/log.h"
 #include "service/service.h"
 
-/* Weak: a definition in another file of the program takes its place. */
-__attribute__((weak)) void (*const service_at_failpoint)(void *ctx, const char *step) = NULL;
+/* Weak: a definition in another file of the program takes its place. Not const: then the compiler would take
+ * it for NULL in this file. */
+__attribute__((weak)) void (*service_at_failpoint)(void *ctx, const char *step) = NULL;
 
 enum { RESOLVE_MS = 3000, QUEUE_MAX = 50000, HOUSEKEEPING_MS = 250, DRAIN_TICK_MS = 10 };
 

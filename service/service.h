@@ -77,6 +77,6 @@ bool admin_token_is_in(const struct service *service, const struct http_request 
 /* Called before and after each lock, write and unlock of a transaction, with the name of the step, on the
  * thread that does it. NULL, unless a program is linked with a definition of its own: that of test/stops.c
  * ends or stops the process at a step. */
-extern void (*const service_at_failpoint)(void *ctx, const char *step);
+extern void (*service_at_failpoint)(void *ctx, const char *step);
 
 #endif

@@ -26,4 +26,4 @@ static void at_failpoint(void *ctx, const char *step) {
         raise(strncmp(wanted, "KILL", 4) == 0 ? SIGKILL : SIGSTOP);
 }
 
-void (*const service_at_failpoint)(void *ctx, const char *step) = at_failpoint;
+void (*service_at_failpoint)(void *ctx, const char *step) = at_failpoint;
