@@ -252,7 +252,7 @@ clean: ## maintain: remove build/ (var/, the data of make run, stays)
 
 $(BUILD)/seckilld:     $(O)/service/main.o $(SERVICE) $(LOCKS) $(LIB)          ; $(LINK)
 $(BUILD)/seckill-load: $(O)/loadtest/main.o $(LOADTEST) $(LIB)                   ; $(LINK)
-$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(filter-out %/failpoint_hook.o,$(SERVICE)) $(LOCKS) $(LIB) ; $(LINK)
+$(STOPS): $(O)/service/main.o $(O)/test/stops.o $(SERVICE) $(LOCKS) $(LIB) ; $(LINK)
 $(TESTS): | $(TURNED_CLOCK)
 $(TURNED_CLOCK): base/preload/turned_clock.c base/preload/turned_clock.h
 	@mkdir -p $(@D) && echo '  LD $@' && $(CC) -std=c17 -O1 $(WARN) -D_GNU_SOURCE -I. -fPIC -shared -o $@ $<

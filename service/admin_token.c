@@ -90,11 +90,9 @@ void admin_token_keep(const char *token, const char *listen) {
     char directory[PATH_SIZE / 2], path[PATH_SIZE];
     bool kept = token_directory(directory, sizeof directory);
     /* The address is part of the name, since several services may run side by side. */
-    int begin = snprintf(path, sizeof path, "%s/", directory);
-    snprintf(path + begin, sizeof path - (size_t)begin, "admin-token-%.200s", listen);
-    for (char *c = path + begin; *c; c++)
-        if (*c == '/')
-            *c = '_';
+    snprintf(path, sizeof path, "%s/admin-token-%.200s", directory, listen);
+    for (char *c = path + strlen(directory) + 1; (c = strchr(c, '/'));)
+        *c = '_';
     kept = kept && token_write(path, token);
     if (kept)
         log_info("the admin token, made up for this run (SECKILL_ADMIN_TOKEN chooses one), is in %s", path);

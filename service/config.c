@@ -13,7 +13,7 @@
 #include "base/version.h"
 #include "service/log.h"
 
-enum { SPELLING_MAX = 63 };
+enum { NAME_SIZE = 64 };
 
 enum kind { TEXT, NUMBER, SWITCH /* as a flag it stands alone, unless it has an argument */ };
 
@@ -70,10 +70,9 @@ static const struct setting {
 };
 _Static_assert(sizeof settings / sizeof *settings == CONFIG_SETTINGS, "each setting has an origin");
 
-static bool config_complain(char *error, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool config_complain(char *error, size_t size, const char *format, ...) {
+/* Writes why the settings are wrong, and returns false. */
+__attribute__((format(printf, 3, 4))) static bool config_complain(char *error, size_t size,
+                                                                  const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(error, size, format, list);
@@ -81,8 +80,8 @@ static bool config_complain(char *error, size_t size, const char *format, ...) {
     return false;
 }
 
-static void config_environment_name(const struct setting *setting, char out[64]) {
-    int length = snprintf(out, 64, "SECKILL_%s", setting->name);
+static void config_environment_name(const struct setting *setting, char out[NAME_SIZE]) {
+    int length = snprintf(out, NAME_SIZE, "SECKILL_%s", setting->name);
     for (int i = 8; i < length; i++)
         out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
 }
@@ -123,56 +122,36 @@ const char *config_origin(const struct config *config, const char *name) {
     return config->origins[setting_find(name, strlen(name)) - settings];
 }
 
-/* How many letters must be added, removed, changed, or swapped with their neighbour to turn `typed` into
- * `name`; SPELLING_MAX where `name` is longer than that. Computes the table of distances between all prefixes
- * row by row, and keeps three rows. */
-static size_t spelling_distance(const char *typed, const char *name) {
-    size_t rows[3][SPELLING_MAX + 1] = {{0}}, length = strlen(name);
-    if (length > SPELLING_MAX)
-        return SPELLING_MAX;
-    for (size_t j = 0; j <= length; j++)
-        rows[1][j] = j;
-    size_t *before = rows[0], *last = rows[1], *row = rows[2];
-    for (size_t i = 1; typed[i - 1]; i++) {
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            size_t least = last[j - 1] + (typed[i - 1] != name[j - 1]);
-            if (last[j] + 1 < least)
-                least = last[j] + 1;
-            if (row[j - 1] + 1 < least)
-                least = row[j - 1] + 1;
-            if (i > 1 && j > 1 && typed[i - 1] == name[j - 2] && typed[i - 2] == name[j - 1] &&
-                before[j - 2] + 1 < least)
-                least = before[j - 2] + 1;
-            row[j] = least;
-        }
-        size_t *spare = before;
-        before = last;
-        last = row;
-        row = spare;
-    }
-    return last[length];
+/* Whether at most so many letters must be added, removed, changed, or swapped with their neighbour to turn
+ * `typed` into `name`. */
+static bool spelling_is_near(const char *typed, const char *name, int changes) {
+    while (*typed && *typed == *name)
+        typed++, name++;
+    if (!*typed && !*name)
+        return true;
+    return changes > 0 && ((*typed && spelling_is_near(typed + 1, name, changes - 1)) ||
+                           (*name && spelling_is_near(typed, name + 1, changes - 1)) ||
+                           (*typed && *name && spelling_is_near(typed + 1, name + 1, changes - 1)) ||
+                           (*typed && *name && typed[0] == name[1] && typed[1] == name[0] &&
+                            spelling_is_near(typed + 2, name + 2, changes - 1)));
 }
 
-/* Returns the setting that a misspelt `name`, written as a flag, may mean; NULL: none is similar. */
-static const char *setting_nearest(const char *name) {
-    size_t best = 3;
-    const char *found = NULL;
-    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
-        size_t changes = spelling_distance(name, s->name);
-        if (changes < best && changes * 2 < strlen(s->name)) {
-            best = changes;
-            found = s->name;
-        }
-    }
-    return found;
+/* Returns the setting that a misspelt `name`, written as a flag, may mean: the nearest one, with less than
+ * half of its letters changed; NULL: none is that similar. */
+static const struct setting *setting_nearest(const char *name) {
+    for (int changes = 0; changes < 3; changes++)
+        for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++)
+            if ((size_t)changes * 2 < strlen(s->name) && spelling_is_near(name, s->name, changes))
+                return s;
+    return NULL;
 }
 
-/* `where` is e.g. "--listen" or "seckilld.conf:3: listen". */
-static bool setting_set(struct config *config, const struct setting *s, const char *value, const char *where,
-                        char *error, size_t size) {
-    char *at = (char *)config + s->offset, *end;
-    snprintf(config->origins[s - settings], CONFIG_ORIGIN_SIZE, "%s", where);
+/* Place and name together say where the value comes from, e.g. "--" and "listen", or "seckilld.conf:3: " and
+ * "listen". */
+static bool setting_set(struct config *config, const struct setting *s, const char *value, const char *place,
+                        const char *name, char *error, size_t size) {
+    char *at = (char *)config + s->offset, *end, *where = config->origins[s - settings];
+    snprintf(where, CONFIG_ORIGIN_SIZE, "%s%s", place, name);
     if (s->kind == TEXT) {
         if (strlen(value) >= CONFIG_TEXT)
             return config_complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
@@ -180,40 +159,31 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
         return true;
     }
     if (s->kind == SWITCH) {
-        bool on = strcmp(value, "on") == 0 || strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
-        bool off = strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
-        if (!on && !off)
-            return config_complain(error, size, "%s: \"%s\" is neither on nor off", where, value);
-        memcpy(at, &on, sizeof on);
-        return true;
+        static const char *const words[] = {"off", "on", "0", "1", "false", "true"};
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strcmp(value, words[i]) == 0) {
+                *(bool *)at = i % 2;
+                return true;
+            }
+        return config_complain(error, size, "%s: \"%s\" is neither on nor off", where, value);
     }
     errno = 0;
     long number = strtol(value, &end, 10);
     if (errno || end == value || *end || number < s->low || number > s->high)
         return config_complain(error, size, "%s: \"%s\" is not a whole number from %ld to %ld", where, value,
                                s->low, s->high);
-    int stored = (int)number;
-    memcpy(at, &stored, sizeof stored);
+    *(int *)(void *)at = (int)number;
     return true;
 }
 
-static bool config_read_defaults(struct config *config, char *error, size_t size) {
-    memset(config, 0, sizeof *config);
+/* Sets each setting to its default, or to its variable in the environment, if there is one. */
+static bool config_read_all(struct config *config, bool environment, char *error, size_t size) {
     for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
-        char flag[64];
-        snprintf(flag, sizeof flag, "--%s", s->name);
-        if (!setting_set(config, s, s->initial, flag, error, size))
-            return false;
-    }
-    return true;
-}
-
-static bool config_read_environment(struct config *config, char *error, size_t size) {
-    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
-        char name[64];
+        char name[NAME_SIZE];
         config_environment_name(s, name);
-        const char *value = getenv(name);
-        if (value && !setting_set(config, s, value, name, error, size))
+        const char *value = environment ? getenv(name) : s->initial;
+        if (value && !setting_set(config, s, value, environment ? "" : "--", environment ? name : s->name,
+                                  error, size))
             return false;
     }
     return true;
@@ -234,19 +204,16 @@ static bool config_read_line(struct config *config, char *line, const char *wher
         return true;
     char *equals = strchr(text, '=');
     if (!equals)
-        return config_complain(error, size, "%s: not of the form NAME = VALUE", where);
+        return config_complain(error, size, "%snot of the form NAME = VALUE", where);
     *equals = '\0';
     char *name = config_trim(text);
     const struct setting *s = setting_find(name, strlen(name));
-    const char *meant = s ? NULL : setting_nearest(name);
+    const struct setting *meant = s ? NULL : setting_nearest(name);
     if (!s)
         return config_complain(
-            error, size,
-            "%s: there is no setting \"%.60s\"%s%s (the names are those of the flags, see --help)", where,
-            name, meant ? ", perhaps " : "", meant ? meant : "");
-    char named[CONFIG_ORIGIN_SIZE];
-    snprintf(named, sizeof named, "%s: %s", where, s->name);
-    return setting_set(config, s, config_trim(equals + 1), named, error, size);
+            error, size, "%sthere is no setting \"%.60s\"%s%s (the names are those of the flags, see --help)",
+            where, name, meant ? ", perhaps " : "", meant ? meant->name : "");
+    return setting_set(config, s, config_trim(equals + 1), where, s->name, error, size);
 }
 
 static bool config_read_file(struct config *config, const char *path, char *error, size_t size) {
@@ -256,9 +223,9 @@ static bool config_read_file(struct config *config, const char *path, char *erro
     char line[1024], where[300];
     bool good = true;
     for (int number = 1; good && fgets(line, sizeof line, file); number++) {
-        snprintf(where, sizeof where, "%.250s:%d", path, number);
+        snprintf(where, sizeof where, "%.250s:%d: ", path, number);
         if (!strchr(line, '\n') && !feof(file))
-            good = config_complain(error, size, "%s: the line is too long", where);
+            good = config_complain(error, size, "%sthe line is too long", where);
         else
             good = config_read_line(config, line, where, error, size);
     }
@@ -273,9 +240,9 @@ static bool config_complain_of_flag(const char *flag, char *error, size_t size) 
     int length = (int)strcspn(flag, "=:");
     char name[64];
     snprintf(name, sizeof name, "%.*s", length > 2 ? length - 2 : 0, flag + (length > 2 ? 2 : 0));
-    const char *meant = strncmp(flag, "--", 2) == 0 ? setting_nearest(name) : NULL;
+    const struct setting *meant = strncmp(flag, "--", 2) == 0 ? setting_nearest(name) : NULL;
     return config_complain(error, size, "%.*s: no such flag%s%s; see --help", length, flag,
-                           meant ? ", perhaps --" : "", meant ? meant : "");
+                           meant ? ", perhaps --" : "", meant ? meant->name : "");
 }
 
 /* Reads one flag at argv[*i], "--name value" or "--name=value". `config` NULL: only skips it. */
@@ -298,9 +265,7 @@ static bool config_read_flag(struct config *config, char **argv, int *i, const c
         *file = value;
         return true;
     }
-    char where[64];
-    snprintf(where, sizeof where, "--%s", s->name);
-    return !config || setting_set(config, s, value, where, error, size);
+    return !config || setting_set(config, s, value, "--", s->name, error, size);
 }
 
 /* Checks only the form; whether the host exists shows when the socket is opened. */
@@ -315,17 +280,21 @@ static bool config_listen_valid(const char *listen) {
 
 /* Returns a setting that needs --teaching, and why; NULL: none does. */
 static const char *config_find_unsafe(const struct config *config, const char **why) {
-    *why = "naive and locked oversell";
-    if (inventory_strategy_teaches(config->strategy))
-        return "strategy";
-    *why = "naive is as good as its lock";
-    if (config->basket == CONFIG_BASKET_NAIVE)
-        return "basket";
-    *why = "it is for lessons";
-    if (config->work_delay_ms)
-        return "work-delay";
-    *why = "off lets a holder write after its lock was lost";
-    return config->fencing ? NULL : "fencing";
+    const struct {
+        bool unsafe;
+        const char *name, *why;
+    } risks[] = {
+        {inventory_strategy_teaches(config->strategy), "strategy", "naive and locked oversell"},
+        {config->basket == CONFIG_BASKET_NAIVE, "basket", "naive is as good as its lock"},
+        {config->work_delay_ms, "work-delay", "it is for lessons"},
+        {!config->fencing, "fencing", "off lets a holder write after its lock was lost"},
+    };
+    for (size_t i = 0; i < sizeof risks / sizeof *risks; i++)
+        if (risks[i].unsafe) {
+            *why = risks[i].why;
+            return risks[i].name;
+        }
+    return NULL;
 }
 
 static bool config_check(struct config *config, char *error, size_t size) {
@@ -337,6 +306,7 @@ static bool config_check(struct config *config, char *error, size_t size) {
                                config_origin(config, "listen"), config->listen);
     if (!redis_url_parse(&url, config->redis, why, sizeof why))
         return config_complain(error, size, "%s: %s", config_origin(config, "redis"), why);
+    redis_url_print(&url, config->store, sizeof config->store);
     if (!inventory_strategy_find(config->strategy_name, &config->strategy))
         return config_complain(error, size,
                                "%s: \"%s\" is none of batch, lua, decr, optimistic, naive, locked",
@@ -362,24 +332,21 @@ static bool config_check(struct config *config, char *error, size_t size) {
 
 void config_warn_of_variables(void) {
     for (char **variable = environ; *variable; variable++) {
-        char name[64] = "";
+        char name[NAME_SIZE] = "", own[NAME_SIZE] = "";
         size_t length = strcspn(*variable, "=");
-        bool known = strncmp(*variable, "SECKILL_", 8) != 0 || length == 8;
+        if (strncmp(*variable, "SECKILL_", 8) != 0 || length == 8)
+            continue;
         /* as the flag would be written */
-        for (size_t i = 8; !known && i < length && i < 8 + sizeof name - 1; i++)
+        for (size_t i = 8; i < length && i < 8 + sizeof name - 1; i++)
             name[i - 8] = (*variable)[i] == '_' ? '-' : (char)tolower((unsigned char)(*variable)[i]);
-        char own[64] = "";
-        const struct setting *s = setting_find(name, strlen(name));
-        if (s)
-            config_environment_name(s, own);
-        known = known || strcmp(name, "config") == 0 ||
-                (s && strlen(own) == length && memcmp(own, *variable, length) == 0);
-        const char *meant = known ? NULL : s ? s->name : setting_nearest(name);
+        const struct setting *meant = setting_find(name, strlen(name));
+        if (!meant)
+            meant = setting_nearest(name);
         if (meant)
-            config_environment_name(setting_find(meant, strlen(meant)), own);
-        if (!known)
+            config_environment_name(meant, own);
+        if (strcmp(name, "config") != 0 && (strlen(own) != length || memcmp(own, *variable, length) != 0))
             log_warning("the environment's %.*s is no setting, and is ignored%s%s", (int)length, *variable,
-                        meant ? ": perhaps " : " (see --help)", meant ? own : "");
+                        meant ? ": perhaps " : " (see --help)", own);
     }
 }
 
@@ -398,9 +365,10 @@ enum config_result config_read(struct config *config, int argc, char **argv, FIL
         if (!config_read_flag(NULL, argv, &i, &file, error, error_size))
             return CONFIG_BAD;
     }
-    bool good = config_read_defaults(config, error, error_size) &&
+    memset(config, 0, sizeof *config);
+    bool good = config_read_all(config, false, error, error_size) &&
                 (!file || config_read_file(config, file, error, error_size)) &&
-                config_read_environment(config, error, error_size);
+                config_read_all(config, true, error, error_size);
     for (int i = 1; good && i < argc; i++)
         good = config_read_flag(config, argv, &i, &file, error, error_size);
     return good && config_check(config, error, error_size) ? CONFIG_RUN : CONFIG_BAD;

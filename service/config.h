@@ -16,6 +16,7 @@ enum config_basket { CONFIG_BASKET_LOCKED, CONFIG_BASKET_SCRIPT, CONFIG_BASKET_N
 struct config {
     char listen[CONFIG_TEXT], redis[CONFIG_TEXT], lock[CONFIG_TEXT], strategy_name[CONFIG_TEXT],
         basket_name[CONFIG_TEXT], admin_token[CONFIG_TEXT];
+    char store[CONFIG_TEXT]; /* `redis` without its password, for the log */
     int replicas, lock_ttl_ms, work_delay_ms, workers, store_timeout_ms, connections_max, drain_ms;
     bool teaching, fencing, events;
     enum inventory_strategy strategy;

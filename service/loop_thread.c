@@ -2,11 +2,17 @@
 #include "service/log.h"
 #include "service/service.h"
 
+/* Weak: a definition in another file of the program takes its place. Not const: then the compiler would take
+ * it for NULL in this file. */
+__attribute__((weak)) void (*service_at_failpoint)(void *ctx, const char *step) = NULL;
+
 enum { RESOLVE_MS = 3000, QUEUE_MAX = 50000, HOUSEKEEPING_MS = 250, DRAIN_TICK_MS = 10 };
 
 /* ---- posts ---- */
 
-void loop_thread_post(struct loop_thread *thread, struct loop_post *post) {
+void loop_thread_post(struct loop_thread *thread, struct loop_post *post,
+                      void (*run)(struct loop_post *post)) {
+    post->run = run;
     pthread_mutex_lock(&thread->mutex);
     post->next = thread->posts;
     thread->posts = post;
@@ -120,11 +126,6 @@ bool loop_thread_is_drained(struct loop_thread *thread, bool idle, int *open) {
     bool time_is_up = (int64_t)uv_now(&thread->loop) >= thread->drain_until_ms;
     bool replicated = (idle || time_is_up) && inventory_drain(thread->inventory, open);
     return replicated || time_is_up;
-}
-
-void loop_thread_close_inventory(struct loop_thread *thread) {
-    inventory_close(thread->inventory);
-    thread->inventory = NULL;
 }
 
 void loop_thread_end(struct loop_thread *thread) {

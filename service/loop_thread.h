@@ -48,8 +48,9 @@ bool loop_thread_open(struct loop_thread *thread, struct service *service, uv_ti
  * failure. */
 bool loop_thread_start(struct loop_thread *thread);
 
-/* From any thread: hands over a post. */
-void loop_thread_post(struct loop_thread *thread, struct loop_post *post);
+/* From any thread: has `run` called on the thread. */
+void loop_thread_post(struct loop_thread *thread, struct loop_post *post,
+                      void (*run)(struct loop_post *post));
 
 /* On the thread: logs that a failover may have lost more than the inventory had kept, if that has happened
  * since the last call. */
@@ -58,11 +59,9 @@ void loop_thread_log_unkept(struct loop_thread *thread);
 /* From the main thread, after service->draining was set: has the thread see that. */
 void loop_thread_drain(struct loop_thread *thread);
 /* On the thread, during the drain: true if the time for the drain is up, or if `idle` (nothing is in flight)
- * and all that was acknowledged is on replicas. `open`: how much is on no replica yet. */
+ * and all that was acknowledged is on replicas. `open`: how much is on no replica yet. The owner closes the
+ * inventory then, which answers what is still in flight (UNKNOWN or UNAVAILABLE). */
 bool loop_thread_is_drained(struct loop_thread *thread, bool idle, int *open);
-/* On the thread, at the end of the drain: closes the inventory, which answers what is still in flight
- * (UNKNOWN or UNAVAILABLE). */
-void loop_thread_close_inventory(struct loop_thread *thread);
 /* On the thread: closes its handles. The loop ends when the owner has closed its own. */
 void loop_thread_end(struct loop_thread *thread);
 /* From the main thread: waits for the end. No thread may post any more. */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/redis/url.h"
 #include "base/version.h"
 #include "service/log.h"
 #include "service/service.h"
@@ -23,11 +22,7 @@ enum { EXIT_USAGE = 2, POOL_QUEUE = 1024 };
 /* Looks up HOST:PORT or [HOST]:PORT. NULL on failure, with the reason in `error`. The caller frees it. */
 static struct addrinfo *find_address(const char *listen, char *error, size_t size) {
     char host[CONFIG_TEXT];
-    const char *colon = strrchr(listen, ':');
-    if (!colon) {
-        snprintf(error, size, "--listen: \"%s\" is not HOST:PORT", listen);
-        return NULL;
-    }
+    const char *colon = strrchr(listen, ':'); /* config_read() has seen that there is one */
     bool brackets = listen[0] == '[' && colon > listen && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(colon - listen) - 2 * brackets, listen + brackets);
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
@@ -93,15 +88,12 @@ static void raise_file_limit(const struct config *config) {
                   (long)limit.rlim_cur, config->connections_max);
 }
 
-static void say_hello(const struct config *config) {
-    struct redis_url url;
-    char store[512], ignored[256], lock[LOCK_NAME_SIZE];
-    redis_url_parse(&url, config->redis, ignored, sizeof ignored);
-    redis_url_print(&url, store, sizeof store);
-    lock_name_print(lock, config->lock);
+static void log_start(const struct config *config) {
+    char lock[LOG_LOCK_SIZE];
+    log_print_lock(lock, config->lock);
     log_info("seckilld %s on http://%s, %d worker%s, store %s, strategy %s, lock %s%s%s", SECKILL_VERSION,
-             config->listen, config->workers, config->workers == 1 ? "" : "s", store, config->strategy_name,
-             lock, config->fencing ? "" : ", NO FENCING",
+             config->listen, config->workers, config->workers == 1 ? "" : "s", config->store,
+             config->strategy_name, lock, config->fencing ? "" : ", NO FENCING",
              config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
 }
 
@@ -109,15 +101,15 @@ static bool start_workers(struct service *service, char *error, size_t size) {
     int fds[256] = {0};
     if (!open_sockets(&service->config, fds, error, size))
         return false;
-    for (int i = 0; i < service->worker_count; i++) {
+    for (int i = 0; i < service->config.workers; i++) {
         if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
             return false; /* the process ends, which closes everything */
     }
     if (!background_open(&service->background, service, error, size))
         return false;
-    bool started = loop_thread_start(&service->background.thread);
-    for (int i = 0; started && i < service->worker_count; i++)
-        started = loop_thread_start(&service->workers[i].thread);
+    bool started = true;
+    for (int i = service->config.workers; started && i >= 0; i--)
+        started = loop_thread_start(service_thread(service, i));
     if (!started)
         snprintf(error, size, "cannot start a thread");
     return started;
@@ -178,14 +170,12 @@ int main(int argc, char **argv) {
                 service.config.teaching ? "" : "; those for lessons need --teaching");
         return EXIT_USAGE;
     }
-    service.worker_count = service.config.workers;
-    service.workers = calloc((size_t)service.worker_count, sizeof *service.workers);
-    service.pool = pool_open(BACKGROUND_POOL_THREADS, POOL_QUEUE, background_pool_limit, &service);
+    service.workers = calloc((size_t)service.config.workers, sizeof *service.workers);
+    service.pool = pool_open(POOL_THREADS, POOL_QUEUE, purchases_first_limit, &service);
     if (sodium_init() < 0 || !service.workers || !service.pool) {
         log_error("cannot start: out of memory or threads");
         return EXIT_FAILURE;
     }
-    store_health_init(&service.health);
     raise_file_limit(&service.config);
     bool made_up = admin_token_init(&service);
     if (!start_workers(&service, error, sizeof error)) {
@@ -195,7 +185,7 @@ int main(int argc, char **argv) {
     if (made_up)
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
-    say_hello(&service.config);
+    log_start(&service.config);
     notify_systemd("READY=1");
 
     int signal_number = 0;
@@ -203,13 +193,11 @@ int main(int argc, char **argv) {
     log_info("%s: draining", strsignal(signal_number));
     notify_systemd("STOPPING=1");
     atomic_store(&service.draining, true);
-    for (int i = 0; i < service.worker_count; i++)
-        loop_thread_drain(&service.workers[i].thread);
-    loop_thread_drain(&service.background.thread);
+    for (int i = 0; i <= service.config.workers; i++)
+        loop_thread_drain(service_thread(&service, i));
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second signal ends the process at once */
-    for (int i = 0; i < service.worker_count; i++)
-        loop_thread_join(&service.workers[i].thread);
-    loop_thread_join(&service.background.thread);
+    for (int i = 0; i <= service.config.workers; i++)
+        loop_thread_join(service_thread(&service, i));
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);
     free(service.workers);

@@ -12,16 +12,13 @@
 
 struct service;
 struct pool_metrics;
-struct lock_switch_metrics;
+struct lock_switch_state;
 
 enum { METRICS_BUCKETS = 16 };
 
 /* The outcome of a purchase, basket or transfer: an inventory_status, or that its lock could not be acquired.
  */
 enum { METRICS_LOCK_UNAVAILABLE = INVENTORY_UNKNOWN + 1, METRICS_OUTCOMES };
-
-/* Returns the outcome. `locked` is that of acquiring the locks; LOCK_OK also if none was needed. */
-int metrics_outcome(enum inventory_status status, enum lock_status locked);
 
 struct metrics_histogram {
     _Atomic uint64_t buckets[METRICS_BUCKETS];
@@ -42,8 +39,14 @@ struct metrics {
 /* Adds a duration to the histogram. */
 void metrics_time(struct metrics_histogram *histogram, int64_t ns);
 
+/* Counts the outcome of a call that arrived at this time, and how long it took. `locked` is the outcome of
+ * acquiring the locks; LOCK_OK also if none was needed. */
+void metrics_count(_Atomic uint64_t counters[METRICS_OUTCOMES], struct metrics_histogram *good,
+                   struct metrics_histogram *bad, enum inventory_status status, enum lock_status locked,
+                   int64_t arrived_ns);
+
 /* Prints the text of /metrics, summed over all loop threads; the caller frees it. NULL when out of memory. */
-char *metrics_print(const struct service *service, const struct pool_metrics *pool,
-                    const struct lock_switch_metrics *lock_switch, size_t *length);
+char *metrics_print(struct service *service, const struct pool_metrics *pool,
+                    const struct lock_switch_state *lock_switch, size_t *length);
 
 #endif

@@ -1,17 +1,43 @@
-/* The service: what its threads share. What each of them owns is declared in the header of its unit. */
+/* The service: its workers, the token of its admin calls, and what its threads share. */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include "service/admin_token.h"
 #include "service/background/background.h"
-#include "service/background/blocking_pool.h"
 #include "service/background/lock_switch.h"
-#include "service/background/store_clock.h"
-#include "service/background/store_health.h"
 #include "service/config.h"
-#include "service/worker.h"
+#include "service/http/http_server.h"
+#include "service/loop_thread.h"
+
+/* ---- workers (worker.c): the threads that serve HTTP ---- */
+
+/* The state of the store when a worker saw it last. */
+enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
+
+/* A worker: a loop thread with an HTTP server. Workers share the listening address, and nothing else. */
+struct worker {
+    struct loop_thread thread;
+    int index;
+    struct http_server *http;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    int64_t opens_ms;                /* by uv_now(): see worker_is_open() */
+    _Atomic enum worker_store store; /* for any thread */
+    _Atomic int connections;         /* for any thread */
+    uint64_t put_back;               /* the counter when housekeeping came last */
+    uint64_t put_back_logged;
+};
+
+/* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in
+ * `error`. */
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
+                 size_t error_size);
+
+/* ---- the service ---- */
+
+enum { ADMIN_DIGEST_SIZE = 32 };
 
 struct service {
     struct config config;
@@ -20,19 +46,37 @@ struct service {
     struct lock_switch *lock_switch;
     struct pool *pool; /* for jobs that block */
     _Atomic bool draining;
-    _Atomic int64_t crowd_until_ns; /* purchases go first until then; the background thread sets it */
-    int worker_count;
-    struct worker *workers;
+    struct worker *workers; /* config.workers of them */
     struct background background;
+    struct purchases_first purchases_first;
     struct store_health health;
     _Atomic bool put_back; /* a record of the journal was put back: the background thread is to compare the
                             * journal with the items */
 };
 
-/* Failpoints of transactions and locks, for tests (failpoint_hook.c). Called before and after each lock,
- * write and unlock of a transaction, with the name of the step, on the thread that does it. It is NULL here.
- * Tests link a seckilld with test/stops.c in place of failpoint_hook.c: that hook ends or stops the process
- * at a step. */
-extern void (*const service_at_failpoint)(void *ctx, const char *step);
+/* Returns the loop thread with this number: the workers come first, and the background thread, whose number
+ * is config.workers, comes last. */
+static inline struct loop_thread *service_thread(struct service *service, int i) {
+    return i < service->config.workers ? &service->workers[i].thread : &service->background.thread;
+}
+
+/* ---- the token of admin calls (admin_token.c) ---- */
+
+/* Sets the digest of the configured token. If the operator has chosen none, makes one up and returns true:
+ * without a token the admin calls would not be protected. */
+bool admin_token_init(struct service *service);
+/* Keeps a made-up token in a file that only this user can read, and logs its path: many read the log itself.
+ * A terminal shows the token, too. To be called once this process serves `listen`, so that it takes no other
+ * process's file. */
+void admin_token_keep(const char *token, const char *listen);
+/* Whether the request bears the token. */
+bool admin_token_is_in(const struct service *service, const struct http_request *request);
+
+/* ---- failpoints of transactions and locks, for tests (loop_thread.c) ---- */
+
+/* Called before and after each lock, write and unlock of a transaction, with the name of the step, on the
+ * thread that does it. NULL, unless a program is linked with a definition of its own: that of test/stops.c
+ * ends or stops the process at a step. */
+extern void (*service_at_failpoint)(void *ctx, const char *step);
 
 #endif

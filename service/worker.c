@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/container.h"
-#include "base/redis/url.h"
 #include "service/api/http_api.h"
 #include "service/log.h"
 #include "service/service.h"
@@ -42,10 +41,7 @@ static void worker_watch_store(struct worker *worker) {
     atomic_store(&worker->store, seen);
     if (worker->index != 0)
         return;
-    struct redis_url url;
-    char address[512] = "", ignored[256];
-    if (redis_url_parse(&url, worker->thread.service->config.redis, ignored, sizeof ignored))
-        redis_url_print(&url, address, sizeof address);
+    const char *address = worker->thread.service->config.store;
     if (up)
         log_info("the store %s is there", address);
     else
@@ -60,14 +56,6 @@ static bool worker_is_open(const struct worker *worker) {
            (int64_t)uv_now(&worker->thread.loop) >= worker->opens_ms || worker->thread.drain_until_ms;
 }
 
-/* Gives the core to its other hardware thread for a moment. */
-static void worker_pause_core(void) {
-#if defined __x86_64__
-    for (int i = 0; i < PAUSES; i++)
-        __builtin_ia32_pause();
-#endif
-}
-
 /* A worker that sleeps until the store replies halts its processor. Waking that takes long, above all on a
  * virtual machine, where it cost a tenth of a crowd's orders. So the worker busy-polls for a moment before it
  * sleeps, and yields to any other thread. */
@@ -79,7 +67,10 @@ static void worker_busy_poll(struct worker *worker) {
     uint64_t until_ns = uv_hrtime() + BUSY_POLL_NS;
     while (poll(&any, 1, 0) == 0 && uv_hrtime() < until_ns) {
         sched_yield();
-        worker_pause_core();
+#if defined __x86_64__
+        for (int i = 0; i < PAUSES; i++)
+            __builtin_ia32_pause(); /* gives the core to its other hardware thread */
+#endif
     }
 }
 
@@ -125,7 +116,8 @@ static void worker_drain(struct worker *worker) {
                 "worker %d ends, and not all replicas have the last %d orders, restocks or transfers that it "
                 "acknowledged",
                 worker->index, open);
-        loop_thread_close_inventory(thread);
+        inventory_close(thread->inventory);
+        thread->inventory = NULL;
     }
     if (http_server_pending(worker->http) > 0)
         return;

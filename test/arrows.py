@@ -28,9 +28,8 @@ ORDER = {
     'lock': 'lock.h core redis redlock etcd zookeeper lessons open',
     'lock/libetcd': 'etcd.h *',
     'lock/bench': '*',
-    'service': 'rfc3339 log config http background/store_clock.h background/lock_switch.h metrics.h loop_thread.h background/blocking_pool.h '
-               'background/store_health.h background/background.h worker.h admin_token.h service.h failpoint_hook metrics loop_thread background '
-               'admin_token api worker main',
+    'service': 'rfc3339 log config http background/lock_switch.h metrics.h loop_thread.h background/background.h service.h metrics loop_thread '
+               'background admin_token api worker main',
     'loadtest/lab': 'events judge draw stage scenarios lesson_report commands.h run_command render_command serve main',
     'loadtest': 'load_options progress http request_plan judge generator sale_report main',
 }

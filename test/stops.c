@@ -1,6 +1,6 @@
-/* A seckilld that is killed or stopped on the way of a basket or transfer; it has this file in place of
- * service/failpoint_hook.c. STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a
- * number, counted from 0. Each step is written to standard error. */
+/* A seckilld that is killed or stopped on the way of a basket or transfer: it is linked with this hook.
+ * STOP_AT is KILL or STOP, a space, and a step: its name, which is met once, or a number, counted from 0.
+ * Each step is written to standard error. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,4 +26,4 @@ static void at_failpoint(void *ctx, const char *step) {
         raise(strncmp(wanted, "KILL", 4) == 0 ? SIGKILL : SIGSTOP);
 }
 
-void (*const service_at_failpoint)(void *ctx, const char *step) = at_failpoint;
+void (*service_at_failpoint)(void *ctx, const char *step) = at_failpoint;

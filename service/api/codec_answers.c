@@ -1,6 +1,6 @@
 /* Writes the bodies of answers. Most are printed, since each purchase goes this way, and names need no
  * escaping (see inventory_name_valid()). */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -10,10 +10,8 @@
 #include "base/decimal.h"
 #include "service/rfc3339.h"
 
-static size_t codec_print(char out[CODEC_BODY_SIZE], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static size_t codec_print(char out[CODEC_BODY_SIZE], const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static size_t codec_print(char out[CODEC_BODY_SIZE], const char *format,
+                                                                ...) {
     va_list list;
     va_start(list, format);
     int length = vsnprintf(out, CODEC_BODY_SIZE, format, list);
@@ -21,12 +19,12 @@ static size_t codec_print(char out[CODEC_BODY_SIZE], const char *format, ...) {
     return length < CODEC_BODY_SIZE ? (size_t)length : CODEC_BODY_SIZE - 1;
 }
 
-static size_t codec_print_instant(char *out, const char *name, int64_t ms) {
+static char *codec_append_instant(char *at, const char *name, int64_t ms) {
     char text[RFC3339_SIZE];
     if (ms == 0)
-        return 0;
+        return at;
     rfc3339_print(ms, text);
-    return (size_t)sprintf(out, ",\"%s\":\"%s\"", name, text);
+    return at + sprintf(at, ",\"%s\":\"%s\"", name, text);
 }
 
 static char *codec_append_order(char *at, const struct inventory_order *order) {
@@ -36,8 +34,7 @@ static char *codec_append_order(char *at, const struct inventory_order *order) {
     at = stpcpy(stpcpy(at, order->user), "\",\"quantity\":");
     at = stpcpy(decimal_append(at, (uint64_t)order->quantity), ",\"state\":\"");
     at = stpcpy(stpcpy(at, inventory_state_name(order->state)), "\"");
-    at += codec_print_instant(at, "expires_at", order->expires_ms);
-    return stpcpy(at, "}");
+    return stpcpy(codec_append_instant(at, "expires_at", order->expires_ms), "}");
 }
 
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
@@ -48,8 +45,7 @@ size_t codec_write_basket(char out[CODEC_BASKET_SIZE], const struct inventory_tr
     char *at = stpcpy(stpcpy(out, "{\"basket\":\""), basket->id);
     at = stpcpy(stpcpy(at, "\",\"user\":\""), basket->user);
     at = stpcpy(stpcpy(at, "\",\"state\":\""), inventory_state_name(basket->state));
-    at = stpcpy(at, "\"");
-    at += codec_print_instant(at, "expires_at", basket->expires_ms);
+    at = codec_append_instant(stpcpy(at, "\""), "expires_at", basket->expires_ms);
     at = stpcpy(at, ",\"orders\":[");
     for (int i = 0; i < basket->count; i++) {
         struct inventory_order order;
@@ -73,10 +69,9 @@ size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *
                     item->item, (long long)(item->initial + item->restocked), (long long)item->available,
                     (long long)item->held, (long long)item->sold, inventory_strategy_name(item->strategy),
                     (long long)item->limit, (long long)item->hold_ms / 1000);
-    length += codec_print_instant(out + length, "starts_at", item->starts_ms);
-    length += codec_print_instant(out + length, "ends_at", item->ends_ms);
-    out[length++] = '}';
-    return length;
+    char *at = codec_append_instant(out + length, "starts_at", item->starts_ms);
+    at = codec_append_instant(at, "ends_at", item->ends_ms);
+    return (size_t)(stpcpy(at, "}") - out);
 }
 
 size_t codec_write_restock(char out[CODEC_BODY_SIZE], const char *item,

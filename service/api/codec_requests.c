@@ -1,5 +1,5 @@
 /* Reads request bodies. */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -10,10 +10,9 @@
 
 enum { LIMIT_MAX = 1000000, HOLD_SECONDS_MAX = 30 * 24 * 3600 };
 
-static bool codec_refuse(struct codec_error *error, const char *field, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool codec_refuse(struct codec_error *error, const char *field, const char *format, ...) {
+/* Writes what is wrong, and returns false. */
+__attribute__((format(printf, 3, 4))) static bool codec_refuse(struct codec_error *error, const char *field,
+                                                               const char *format, ...) {
     va_list list;
     snprintf(error->field, sizeof error->field, "%s", field);
     va_start(list, format);
@@ -156,8 +155,7 @@ static bool codec_read_body(const char *body, size_t length, const struct field 
 
 #define COUNT(fields) (sizeof(fields) / sizeof *(fields))
 
-bool codec_read_purchase(const char *body, size_t length, struct codec_purchase *purchase,
-                         struct codec_error *error) {
+bool codec_read_purchase(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"item", offsetof(struct codec_purchase, item), 0, 0, NAME, false},
         {"user", offsetof(struct codec_purchase, user), 0, 0, NAME, false},
@@ -165,7 +163,7 @@ bool codec_read_purchase(const char *body, size_t length, struct codec_purchase 
     struct codec_purchase read;
     bool good = codec_read_body(body, length, fields, COUNT(fields), &read, error);
     if (good)
-        *purchase = read;
+        *(struct codec_purchase *)into = read;
     return good;
 }
 
@@ -190,22 +188,21 @@ static bool codec_read_lines(json_t *lines, struct inventory_transaction *basket
     return true;
 }
 
-bool codec_read_basket(const char *body, size_t length, struct inventory_transaction *basket,
-                       struct codec_error *error) {
+bool codec_read_basket(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"user", offsetof(struct inventory_transaction, user), 0, 0, NAME, false},
         {"lines", 0, 0, 0, LINES, false}};
-    basket->kind = INVENTORY_BASKET;
-    return codec_read_body(body, length, fields, COUNT(fields), basket, error);
+    ((struct inventory_transaction *)into)->kind = INVENTORY_BASKET;
+    return codec_read_body(body, length, fields, COUNT(fields), into, error);
 }
 
-bool codec_read_transfer(const char *body, size_t length, struct inventory_transaction *transfer,
-                         struct codec_error *error) {
+bool codec_read_transfer(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"from", offsetof(struct inventory_transaction, lines[0].item), 0, 0, NAME, false},
         {"to", offsetof(struct inventory_transaction, lines[1].item), 0, 0, NAME, false},
         {"quantity", offsetof(struct inventory_transaction, lines[0].quantity), 1, INVENTORY_QUANTITY_MAX,
          INTEGER, false}};
+    struct inventory_transaction *transfer = into;
     struct inventory_line *lines = transfer->lines;
     transfer->count = 2;
     transfer->kind = INVENTORY_TRANSFER;
@@ -216,8 +213,7 @@ bool codec_read_transfer(const char *body, size_t length, struct inventory_trans
            codec_refuse(error, "to", "must be another item than from");
 }
 
-bool codec_read_item(const char *body, size_t length, enum inventory_strategy strategy,
-                     struct inventory_item *item, struct codec_error *error) {
+bool codec_read_item(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"stock", offsetof(struct inventory_item, initial), 0, INVENTORY_STOCK_MAX, INTEGER, false},
         {"per_user_limit", offsetof(struct inventory_item, limit), 0, LIMIT_MAX, INTEGER, true},
@@ -225,8 +221,7 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
         {"ends_at", offsetof(struct inventory_item, ends_ms), 0, 0, INSTANT, true},
         {"hold_seconds", offsetof(struct inventory_item, hold_ms), 0, HOLD_SECONDS_MAX, INTEGER, true},
         {"strategy", offsetof(struct inventory_item, strategy), 0, 0, STRATEGY, true}};
-    struct inventory_item read = *item;
-    read.strategy = strategy;
+    struct inventory_item *item = into, read = *item;
     read.limit = read.starts_ms = read.ends_ms = read.hold_ms = 0;
     if (!codec_read_body(body, length, fields, COUNT(fields), &read, error))
         return false;
@@ -237,18 +232,26 @@ bool codec_read_item(const char *body, size_t length, enum inventory_strategy st
     return true;
 }
 
-bool codec_read_restock(const char *body, size_t length, int64_t *quantity, struct codec_error *error) {
+bool codec_read_restock(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {{"quantity", 0, 1, INVENTORY_STOCK_MAX, INTEGER, false}};
-    return codec_read_body(body, length, fields, COUNT(fields), quantity, error);
+    return codec_read_body(body, length, fields, COUNT(fields), into, error);
 }
 
-bool codec_read_lock(const char *body, size_t length, char url[CODEC_URL_SIZE], struct codec_error *error) {
+bool codec_read_lock(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {{"lock", 0, 0, 0, URL, false}};
-    return codec_read_body(body, length, fields, COUNT(fields), url, error);
+    return codec_read_body(body, length, fields, COUNT(fields), into, error);
 }
 
-bool codec_read_nothing(const char *body, size_t length, struct codec_error *error) {
-    return length == 0 || codec_read_body(body, length, NULL, 0, NULL, error);
+bool codec_read_nothing(const char *body, size_t length, void *into, struct codec_error *error) {
+    return length == 0 || codec_read_body(body, length, NULL, 0, into, error);
+}
+
+bool codec_read_request(struct http_request *request, codec_reader *read, void *into) {
+    struct codec_error error;
+    bool good = read(request->body, request->length, into, &error);
+    if (!good)
+        problem_answer_field(request, error.field, error.detail);
+    return good;
 }
 
 /* ---- the plain form of a purchase ---- */

@@ -10,16 +10,13 @@
 
 #include "base/container.h"
 #include "inventory/transactions.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* A request for a transaction, in flight. */
 struct basket_call {
     struct inventory_transaction transaction;
     struct http_request *request;
-    struct service *service;
-    struct worker *worker; /* that got the request */
-    bool make;             /* the request makes it; otherwise `step` is what it asks for */
+    bool make; /* the request makes it; otherwise `step` is what it asks for */
     enum inventory_step step;
     struct locked_job job;
     enum inventory_status status;
@@ -29,7 +26,8 @@ struct basket_call {
 
 /* Whether it is a basket, and this service makes them in this way. */
 static bool basket_is_made_by(const struct basket_call *call, enum config_basket way) {
-    return call->transaction.kind == INVENTORY_BASKET && call->service->config.basket == way;
+    return call->transaction.kind == INVENTORY_BASKET &&
+           request_thread(call->request)->service->config.basket == way;
 }
 
 /* ---- answers ---- */
@@ -41,69 +39,32 @@ static void basket_answer_done(struct basket_call *call) {
     bool journalled = !basket_is_made_by(call, CONFIG_BASKET_NAIVE);
     size_t length = basket ? codec_write_basket(body, transaction) : codec_write_transfer(body, transaction);
     snprintf(location, sizeof location, "/v1/baskets/%s", transaction->id);
-    const char *headers[7] = {NULL};
-    int count = 0;
-    if (created && journalled) {
-        headers[count++] = "Location";
-        headers[count++] = location;
-    }
-    if (call->status == INVENTORY_REPLAYED) {
-        headers[count++] = "Idempotent-Replayed";
-        headers[count++] = "true";
-        /* The first answer stays as it was; beside it stands the state now. */
-        if (basket && journalled) {
-            headers[count++] = "Order-State";
-            headers[count++] = inventory_state_name(transaction->now);
-        }
-    }
-    http_answer(call->request, created ? 201 : 200, "application/json", body, length, headers);
+    idempotency_key_answer(call->request, created ? 201 : 200, body, length,
+                           created && journalled ? location : NULL, call->status == INVENTORY_REPLAYED,
+                           basket && journalled ? inventory_state_name(transaction->now) : NULL);
 }
 
 /* `terms` is the item whose terms refused a line; NULL if none did, or it is not known. */
-static void basket_answer_refusal(const struct basket_call *call, const struct inventory_item *terms) {
-    const struct inventory_transaction *transaction = &call->transaction;
-    int line = transaction->kind == INVENTORY_BASKET ? transaction->failed : -1;
-    if (call->job.locked != LOCK_OK) {
-        problem_answer_lock(call->request, call->job.locked);
-        return;
-    }
-    switch (call->status) {
-    case INVENTORY_SOLD_OUT:
-    case INVENTORY_LIMIT:
-    case INVENTORY_NOT_STARTED:
-    case INVENTORY_ENDED:
-    case INVENTORY_UNKNOWN_ITEM:
-        problem_answer_refused(call->request, call->status, line,
-                               transaction->lines[transaction->failed].item, transaction->available, terms);
-        break;
-    case INVENTORY_TOO_MANY:
-        problem_answer_field(call->request, "quantity",
-                             "the stock of the receiving item may be 1000000000 at most");
-        break;
-    default: problem_answer_status(call->request, call->status);
-    }
-}
-
-static void basket_count(const struct basket_call *call) {
-    struct metrics *metrics = &call->worker->thread.metrics;
-    bool basket = call->transaction.kind == INVENTORY_BASKET;
-    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
-    if (call->transaction.aborted_ns)
-        metrics_time(&metrics->transactions_aborted, call->transaction.aborted_ns);
-    if (call->make) {
-        int outcome = metrics_outcome(call->status, call->job.locked);
-        metric_add(basket ? &metrics->baskets[outcome] : &metrics->transfers[outcome], 1);
-        metrics_time(good ? &metrics->transactions_made : &metrics->transactions_rejected,
-                     (int64_t)uv_hrtime() - call->request->arrived_ns);
-    }
-}
-
 static void basket_answer(struct basket_call *call, const struct inventory_item *terms) {
-    basket_count(call);
+    const struct inventory_transaction *transaction = &call->transaction;
+    struct metrics *metrics = &request_thread(call->request)->metrics;
+    bool basket = transaction->kind == INVENTORY_BASKET;
+    if (transaction->aborted_ns)
+        metrics_time(&metrics->transactions_aborted, transaction->aborted_ns);
+    if (call->make)
+        metrics_count(basket ? metrics->baskets : metrics->transfers, &metrics->transactions_made,
+                      &metrics->transactions_rejected, call->status, call->job.locked,
+                      call->request->arrived_ns);
     if (call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED)
         basket_answer_done(call);
+    else if (call->job.locked != LOCK_OK)
+        problem_answer_lock(call->request, call->job.locked);
+    else if (call->status == INVENTORY_TOO_MANY)
+        problem_answer_field(call->request, "quantity",
+                             "the stock of the receiving item may be 1000000000 at most");
     else
-        basket_answer_refusal(call, terms);
+        problem_answer_refused(call->request, call->status, basket ? transaction->failed : -1,
+                               transaction->lines[transaction->failed].item, transaction->available, terms);
     free(call);
 }
 
@@ -115,7 +76,7 @@ static void basket_on_terms(void *ctx, enum inventory_status status, const struc
  * answer. */
 static void basket_finish(struct basket_call *call, enum inventory_status status) {
     const struct inventory_transaction *transaction = &call->transaction;
-    struct inventory *inventory = call->worker->thread.inventory;
+    struct inventory *inventory = request_thread(call->request)->inventory;
     call->status = status;
     if (inventory && problem_is_of_terms(status))
         inventory_item_get(inventory, transaction->lines[transaction->failed].item, basket_on_terms, call);
@@ -138,10 +99,10 @@ static void basket_on_done_locked(struct inventory_transaction *transaction, enu
 /* On the background thread: makes the transaction with the fencing tokens of the grants. */
 static void basket_work(struct locked_job *job) {
     struct basket_call *call = CALL_OF(job, job);
-    struct inventory *inventory = call->service->background.thread.inventory;
+    struct inventory *inventory = job->at->inventory;
     struct inventory_transaction *transaction = &call->transaction;
     transaction->locked = true;
-    transaction->lease_ms = call->service->config.lock_ttl_ms;
+    transaction->lease_ms = job->at->service->config.lock_ttl_ms;
     for (int i = 0; i < transaction->count; i++) {
         int64_t left_ms = lock_remaining_ns(job->use.lock, &job->grants[i]) / 1000000;
         transaction->lines[i].token =
@@ -164,8 +125,8 @@ static void basket_on_end(struct locked_job *job) {
 }
 
 static void basket_submit(struct basket_call *call) {
-    call->job.worker = call->worker;
-    call->job.at = &call->service->background.thread;
+    call->job.worker = request_thread(call->request);
+    call->job.at = &call->job.worker->service->background.thread;
     call->job.count = (size_t)call->transaction.count;
     call->job.item = basket_item;
     call->job.work = basket_work;
@@ -177,14 +138,12 @@ static void basket_submit(struct basket_call *call) {
 
 /* ---- the calls ---- */
 
-static struct basket_call *basket_call_new(struct worker *worker, struct http_request *request) {
+static struct basket_call *basket_call_new(struct http_request *request) {
     struct basket_call *call = calloc(1, sizeof *call);
     if (!call) {
         problem_answer_status(request, INVENTORY_OVERLOADED);
         return NULL;
     }
-    call->service = worker->thread.service;
-    call->worker = worker;
     call->request = request;
     return call;
 }
@@ -198,19 +157,15 @@ static void basket_on_tried(struct inventory_transaction *transaction, enum inve
         basket_finish(call, status);
 }
 
-static void basket_post(struct worker *worker, struct http_request *request,
-                        bool (*read)(const char *body, size_t length,
-                                     struct inventory_transaction *transaction, struct codec_error *error)) {
-    struct codec_error error;
+static void basket_post(struct http_request *request, codec_reader *read) {
     struct idempotency_key key;
     if (!idempotency_key_read(request, &key))
         return;
-    struct basket_call *call = basket_call_new(worker, request);
+    struct basket_call *call = basket_call_new(request);
     if (!call)
         return;
     struct inventory_transaction *transaction = &call->transaction;
-    if (!read(request->body, request->length, transaction, &error)) {
-        problem_answer_field(request, error.field, error.detail);
+    if (!codec_read_request(request, read, transaction)) {
         free(call);
         return;
     }
@@ -218,21 +173,21 @@ static void basket_post(struct worker *worker, struct http_request *request,
     call->make = true;
     transaction->done = basket_on_tried;
     if (basket_is_made_by(call, CONFIG_BASKET_SCRIPT))
-        inventory_transaction_make_at_once(worker->thread.inventory, transaction);
+        inventory_transaction_make_at_once(request_thread(request)->inventory, transaction);
     else if (basket_is_made_by(call, CONFIG_BASKET_NAIVE))
         basket_submit(call); /* it is not in the journal */
     else
-        inventory_transaction_check(worker->thread.inventory, transaction);
+        inventory_transaction_check(request_thread(request)->inventory, transaction);
 }
 
-void baskets_post(struct worker *worker, struct http_request *request, const char *name) {
+void baskets_post(struct http_request *request, const char *name) {
     (void)name;
-    basket_post(worker, request, codec_read_basket);
+    basket_post(request, codec_read_basket);
 }
 
-void transfers_post(struct worker *worker, struct http_request *request, const char *name) {
+void transfers_post(struct http_request *request, const char *name) {
     (void)name;
-    basket_post(worker, request, codec_read_transfer);
+    basket_post(request, codec_read_transfer);
 }
 
 static void basket_on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
@@ -243,7 +198,7 @@ static void basket_on_found(struct inventory_transaction *transaction, enum inve
     struct basket_call *call = CALL_OF(transaction, transaction);
     if (call->step != INVENTORY_READ && (status == INVENTORY_OK || status == INVENTORY_PENDING)) {
         transaction->done = basket_on_settled;
-        inventory_transaction_settle(call->worker->thread.inventory, transaction, call->step);
+        inventory_transaction_settle(request_thread(call->request)->inventory, transaction, call->step);
         return;
     }
     if (status == INVENTORY_PENDING)
@@ -251,18 +206,14 @@ static void basket_on_found(struct inventory_transaction *transaction, enum inve
     basket_finish(call, status);
 }
 
-static void basket_find(struct worker *worker, struct http_request *request, const char *name,
-                        enum inventory_step step) {
-    struct codec_error error;
+static void basket_find(struct http_request *request, const char *name, enum inventory_step step) {
     if (!inventory_digest_valid(name)) {
         problem_answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
     }
-    if (step != INVENTORY_READ && !codec_read_nothing(request->body, request->length, &error)) {
-        problem_answer_field(request, error.field, error.detail);
+    if (step != INVENTORY_READ && !codec_read_request(request, codec_read_nothing, NULL))
         return;
-    }
-    struct basket_call *call = basket_call_new(worker, request);
+    struct basket_call *call = basket_call_new(request);
     if (!call)
         return;
     call->step = step;
@@ -270,17 +221,17 @@ static void basket_find(struct worker *worker, struct http_request *request, con
     call->transaction.arrived_ns = request->arrived_ns;
     memcpy(call->transaction.id, name, sizeof call->transaction.id);
     call->transaction.done = basket_on_found;
-    inventory_transaction_find(worker->thread.inventory, &call->transaction);
+    inventory_transaction_find(request_thread(request)->inventory, &call->transaction);
 }
 
-void baskets_get(struct worker *worker, struct http_request *request, const char *name) {
-    basket_find(worker, request, name, INVENTORY_READ);
+void baskets_get(struct http_request *request, const char *name) {
+    basket_find(request, name, INVENTORY_READ);
 }
 
-void baskets_confirm(struct worker *worker, struct http_request *request, const char *name) {
-    basket_find(worker, request, name, INVENTORY_CONFIRM);
+void baskets_confirm(struct http_request *request, const char *name) {
+    basket_find(request, name, INVENTORY_CONFIRM);
 }
 
-void baskets_cancel(struct worker *worker, struct http_request *request, const char *name) {
-    basket_find(worker, request, name, INVENTORY_CANCEL);
+void baskets_cancel(struct http_request *request, const char *name) {
+    basket_find(request, name, INVENTORY_CANCEL);
 }

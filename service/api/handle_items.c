@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* Checks the name in the path. If it is not valid, answers and returns false. */
@@ -23,26 +22,27 @@ static void item_on_read(void *ctx, enum inventory_status status, const struct i
         problem_answer_status(request, status);
 }
 
-void items_get(struct worker *worker, struct http_request *request, const char *name) {
+void items_get(struct http_request *request, const char *name) {
     if (item_check_name(request, name))
-        inventory_item_get(worker->thread.inventory, name, item_on_read, request);
+        inventory_item_get(request_thread(request)->inventory, name, item_on_read, request);
 }
 
 /* ---- put ---- */
 
-struct put {
+/* Lives in the request. A restock needs only the item's name. */
+struct item_call {
     struct inventory_item item;
     struct http_request *request;
     int status; /* 201: it was put on sale; 200: it was on sale on the same terms; 409: on others */
 };
 
-_Static_assert(sizeof(struct put) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
+_Static_assert(sizeof(struct item_call) <= HTTP_CONTEXT_SIZE, "an item must fit into its request");
 
 /* Answers with the item as it is now, with restocks and sales if it existed before; or with the terms that
  * differ.
  */
 static void item_on_put_read(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct put *put = ctx;
+    struct item_call *put = ctx;
     char body[CODEC_BODY_SIZE], location[INVENTORY_NAME_MAX + 16];
     snprintf(location, sizeof location, "/v1/items/%s", put->item.item);
     if (status != INVENTORY_OK)
@@ -56,8 +56,8 @@ static void item_on_put_read(void *ctx, enum inventory_status status, const stru
 
 static void item_on_put(void *ctx, enum inventory_status status, const struct inventory_item *item) {
     (void)item;
-    struct put *put = ctx;
-    struct inventory *inventory = ((struct worker *)put->request->ctx)->thread.inventory;
+    struct item_call *put = ctx;
+    struct inventory *inventory = request_thread(put->request)->inventory;
     put->status = status == INVENTORY_OK ? 201 : status == INVENTORY_REPLAYED ? 200 : 409;
     if (inventory && (put->status != 409 || status == INVENTORY_EXISTS))
         inventory_item_get(inventory, put->item.item, item_on_put_read, put);
@@ -65,70 +65,54 @@ static void item_on_put(void *ctx, enum inventory_status status, const struct in
         problem_answer_status(put->request, status);
 }
 
-void items_put(struct worker *worker, struct http_request *request, const char *name) {
-    struct put *put = request->context;
-    struct codec_error error;
+void items_put(struct http_request *request, const char *name) {
+    struct item_call *put = request->context;
     if (!item_check_name(request, name))
         return;
     memset(put, 0, sizeof *put);
     put->request = request;
+    put->item.strategy = request_thread(request)->service->config.strategy;
     snprintf(put->item.item, sizeof put->item.item, "%s", name);
-    if (codec_read_item(request->body, request->length, worker->thread.service->config.strategy, &put->item,
-                        &error))
-        inventory_item_create(worker->thread.inventory, &put->item, item_on_put, put);
-    else
-        problem_answer_field(request, error.field, error.detail);
+    if (codec_read_request(request, codec_read_item, &put->item))
+        inventory_item_create(request_thread(request)->inventory, &put->item, item_on_put, put);
 }
 
 /* ---- restock ---- */
 
-struct restock {
-    struct http_request *request;
-    char item[INVENTORY_NAME_MAX + 1];
-};
-
 static void item_on_restock(void *ctx, enum inventory_status status, const struct inventory_restock *done) {
-    struct restock *restock = ctx;
+    struct item_call *restock = ctx;
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_TOO_MANY) {
         snprintf(body, sizeof body, "the stock may be %d at most: %lld more fit", INVENTORY_STOCK_MAX,
                  (long long)done->room);
         problem_answer_field(restock->request, "quantity", body);
-        return;
-    }
-    if (status != INVENTORY_OK && status != INVENTORY_REPLAYED) {
+    } else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED) {
+        size_t length = codec_write_restock(body, restock->item.item, done);
+        idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED, NULL);
+    } else {
         problem_answer_status(restock->request, status);
-        return;
     }
-    size_t length = codec_write_restock(body, restock->item, done);
-    static const char *const replayed[] = {"Idempotent-Replayed", "true", NULL};
-    http_answer(restock->request, 200, "application/json", body, length,
-                status == INVENTORY_REPLAYED ? replayed : NULL);
 }
 
-void items_restock(struct worker *worker, struct http_request *request, const char *name) {
-    struct restock *restock = request->context;
-    struct codec_error error;
+void items_restock(struct http_request *request, const char *name) {
+    struct item_call *restock = request->context;
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
     int64_t quantity;
-    if (!item_check_name(request, name) || !idempotency_key_read(request, &key))
+    if (!item_check_name(request, name) || !idempotency_key_read(request, &key) ||
+        !codec_read_request(request, codec_read_restock, &quantity))
         return;
-    if (!codec_read_restock(request->body, request->length, &quantity, &error)) {
-        problem_answer_field(request, error.field, error.detail);
-        return;
-    }
     restock->request = request;
-    snprintf(restock->item, sizeof restock->item, "%s", name);
+    snprintf(restock->item.item, sizeof restock->item.item, "%s", name);
     inventory_key_digest("", key.text, key.length, digest);
-    inventory_item_restock(worker->thread.inventory, name, digest, quantity, item_on_restock, restock);
+    inventory_item_restock(request_thread(request)->inventory, name, digest, quantity, item_on_restock,
+                           restock);
 }
 
 /* ---- audits: the background thread reads them, off the purchase path ---- */
 
 struct audit {
     struct http_request *request;
-    struct worker *worker;
     struct loop_post post;
     enum inventory_status status;
     bool of_all;
@@ -153,52 +137,46 @@ static void audit_answer(struct loop_post *post) {
     http_answer(audit->request, 200, "application/json", body, length, NULL);
 }
 
-static void audit_answer_on_worker(struct audit *audit, enum inventory_status status) {
+static void audit_answer_on_worker(struct audit *audit, enum inventory_status status, const void *told,
+                                   size_t size) {
     audit->status = status;
-    audit->post.run = audit_answer;
-    loop_thread_post(&audit->worker->thread, &audit->post);
+    if (told)
+        memcpy(&audit->told, told, size);
+    loop_thread_post(request_thread(audit->request), &audit->post, audit_answer);
 }
 
 static void audit_on_item(void *ctx, enum inventory_status status, const struct inventory_audit *told) {
-    struct audit *audit = ctx;
-    if (told)
-        audit->told.item = *told;
-    audit_answer_on_worker(audit, status);
+    audit_answer_on_worker(ctx, status, told, sizeof *told);
 }
 
 static void audit_on_all(void *ctx, enum inventory_status status, const struct inventory_audit_sum *sum) {
-    struct audit *audit = ctx;
-    if (sum)
-        audit->told.sum = *sum;
-    audit_answer_on_worker(audit, status);
+    audit_answer_on_worker(ctx, status, sum, sizeof *sum);
 }
 
 static void audit_begin(struct loop_post *post) {
     struct audit *audit = CONTAINER_OF(post, struct audit, post);
-    struct inventory *inventory = audit->worker->thread.service->background.thread.inventory;
+    struct inventory *inventory = request_thread(audit->request)->service->background.thread.inventory;
     if (!inventory)
-        audit_answer_on_worker(audit, INVENTORY_UNAVAILABLE);
+        audit_answer_on_worker(audit, INVENTORY_UNAVAILABLE, NULL, 0);
     else if (audit->of_all)
         inventory_audit_all(inventory, audit_on_all, audit);
     else
         inventory_item_audit(inventory, audit->item, audit_on_item, audit);
 }
 
-static void audit_submit(struct worker *worker, struct http_request *request, bool of_all, const char *item) {
+static void audit_submit(struct http_request *request, bool of_all, const char *item) {
     struct audit *audit = request->context;
     audit->request = request;
-    audit->worker = worker;
     audit->of_all = of_all;
     snprintf(audit->item, sizeof audit->item, "%s", item);
-    audit->post.run = audit_begin;
-    loop_thread_post(&worker->thread.service->background.thread, &audit->post);
+    loop_thread_post(&request_thread(request)->service->background.thread, &audit->post, audit_begin);
 }
 
-void items_audit(struct worker *worker, struct http_request *request, const char *name) {
+void items_audit(struct http_request *request, const char *name) {
     if (item_check_name(request, name))
-        audit_submit(worker, request, false, name);
+        audit_submit(request, false, name);
 }
 
-void items_audit_all(struct worker *worker, struct http_request *request, const char *name) {
-    audit_submit(worker, request, true, name);
+void items_audit_all(struct http_request *request, const char *name) {
+    audit_submit(request, true, name);
 }

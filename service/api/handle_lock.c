@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "inventory/transactions.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* How long a call waits beyond the time that old grants can last: time to open and close locks, and for
@@ -16,7 +15,6 @@ static const int64_t patience_ns = 3000000000;
  * raises the epoch; the call is answered when that epoch is in force here. */
 struct change {
     struct http_request *request;
-    struct worker *worker;
     struct loop_post post;
     struct lock_switch_check check;
     struct lock_switch_wait wait;
@@ -49,10 +47,10 @@ static void lock_answer_state(struct http_request *request, const struct lock_sw
     http_answer(request, 200, "application/json", body, (size_t)length, NULL);
 }
 
-void locks_get(struct worker *worker, struct http_request *request, const char *name) {
+void locks_get(struct http_request *request, const char *name) {
     (void)name;
     struct lock_switch_state state;
-    lock_switch_read_state(worker->thread.service->lock_switch, &state);
+    lock_switch_read_state(request_thread(request)->service->lock_switch, &state);
     lock_answer_state(request, &state, 0);
 }
 
@@ -75,7 +73,7 @@ static void lock_answer_late(struct http_request *request, const struct lock_swi
 static void change_answer(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
     struct lock_switch_state state;
-    lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
+    lock_switch_read_state(request_thread(change->request)->service->lock_switch, &state);
     switch (change->wait.outcome) {
     case LOCK_SWITCH_DONE: lock_answer_state(change->request, &state, change->since_ns); break;
     case LOCK_SWITCH_OVERTAKEN:
@@ -92,8 +90,7 @@ static void change_answer(struct loop_post *post) {
 
 static void change_on_waited(struct lock_switch_wait *wait) {
     struct change *change = CONTAINER(wait, wait);
-    change->post.run = change_answer;
-    loop_thread_post(&change->worker->thread, &change->post);
+    loop_thread_post(request_thread(change->request), &change->post, change_answer);
 }
 
 static void change_on_switched(void *ctx, enum inventory_status status,
@@ -109,17 +106,17 @@ static void change_on_switched(void *ctx, enum inventory_status status,
     }
     change->wait.epoch = told->epoch;
     change->wait.done = change_on_waited;
-    lock_switch_wait(change->worker->thread.service->lock_switch, &change->wait);
+    lock_switch_wait(request_thread(change->request)->service->lock_switch, &change->wait);
 }
 
 /* Answers that the lock cannot be acquired. If the URL is bad, the client is at fault. */
-static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check,
-                              bool teaching) {
+static void lock_answer_check(struct http_request *request, const struct lock_switch_check *check) {
     char detail[300], error[200];
-    lock_name_print_plain(error, sizeof error, check->error);
+    log_print_plain(error, sizeof error, check->error);
     if (check->status == LOCK_CONFIG) {
         snprintf(detail, sizeof detail, "%s; docs/locks.md lists all%s", error,
-                 teaching ? "" : "; those for lessons need --teaching");
+                 request_thread(request)->service->config.teaching ? ""
+                                                                   : "; those for lessons need --teaching");
         problem_answer_field(request, "lock", detail);
     } else if (check->status == LOCK_NOMEM) {
         problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
@@ -132,50 +129,43 @@ static void lock_answer_check(struct http_request *request, const struct lock_sw
 
 static void change_switch(struct loop_post *post) {
     struct change *change = CONTAINER(post, post);
-    if (change->check.status == LOCK_OK && change->worker->thread.inventory) {
-        struct lock_switch_state state;
-        lock_switch_read_state(change->worker->thread.service->lock_switch, &state);
-        if (state.epoch == 0) { /* the first heartbeat may choose another lock */
-            problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
-                           "the store has not been reached yet; nothing was done");
-            free(change);
-            return;
-        }
+    struct loop_thread *thread = request_thread(change->request);
+    struct lock_switch_state state;
+    lock_switch_read_state(thread->service->lock_switch, &state);
+    if (change->check.status != LOCK_OK) {
+        lock_answer_check(change->request, &change->check);
+    } else if (!thread->inventory) {
+        problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
+    } else if (state.epoch == 0) { /* the first heartbeat may choose another lock */
+        problem_answer(change->request, PROBLEM_STORE_UNAVAILABLE,
+                       "the store has not been reached yet; nothing was done");
+    } else {
         change->wait.deadline_ns = clock_now_ns() + state.patience_ms * 1000000 + patience_ns;
-        inventory_lock_epoch_switch(change->worker->thread.inventory, change->url, change_on_switched,
-                                    change);
+        inventory_lock_epoch_switch(thread->inventory, change->url, change_on_switched, change);
         return;
     }
-    if (change->check.status == LOCK_OK)
-        problem_answer(change->request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
-    else
-        lock_answer_check(change->request, &change->check, change->worker->thread.service->config.teaching);
     free(change);
 }
 
 static void change_on_checked(struct lock_switch_check *check) {
     struct change *change = CONTAINER(check, check);
-    change->post.run = change_switch;
-    loop_thread_post(&change->worker->thread, &change->post);
+    loop_thread_post(request_thread(change->request), &change->post, change_switch);
 }
 
-void locks_put(struct worker *worker, struct http_request *request, const char *name) {
+void locks_put(struct http_request *request, const char *name) {
     (void)name;
-    struct codec_error error;
     struct change *change = calloc(1, sizeof *change);
     if (!change) {
         problem_answer(request, PROBLEM_OVERLOADED, "out of memory; nothing was done");
         return;
     }
-    if (!codec_read_lock(request->body, request->length, change->url, &error)) {
-        problem_answer_field(request, error.field, error.detail);
+    if (!codec_read_request(request, codec_read_lock, change->url)) {
         free(change);
         return;
     }
     change->request = request;
-    change->worker = worker;
     change->since_ns = clock_now_ns();
     change->check.url = change->url;
     change->check.done = change_on_checked;
-    lock_switch_check(worker->thread.service->lock_switch, &change->check);
+    lock_switch_check(request_thread(request)->service->lock_switch, &change->check);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "inventory/transactions.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 static void order_answer(struct http_request *request, enum inventory_status status,
@@ -40,7 +39,6 @@ static void order_on_basket(struct inventory_transaction *transaction, enum inve
 /* Asks the journal for the state of the basket. The record of the order may be older: a basket is decided in
  * the journal, and then written item by item. */
 static void order_find_basket(struct http_request *request, const struct inventory_order *order) {
-    struct worker *worker = request->ctx;
     struct of_basket *of_basket = calloc(1, sizeof *of_basket);
     if (!of_basket) {
         problem_answer_status(request, INVENTORY_OVERLOADED);
@@ -51,7 +49,7 @@ static void order_find_basket(struct http_request *request, const struct invento
     of_basket->order = *order;
     of_basket->request = request;
     memcpy(of_basket->transaction.id, order->basket, sizeof of_basket->transaction.id);
-    inventory_transaction_find(worker->thread.inventory, &of_basket->transaction);
+    inventory_transaction_find(request_thread(request)->inventory, &of_basket->transaction);
 }
 
 static void order_on_step(void *ctx, enum inventory_status status, const struct inventory_order *order) {
@@ -61,25 +59,20 @@ static void order_on_step(void *ctx, enum inventory_status status, const struct 
         order_answer(ctx, status, order);
 }
 
-void orders_get(struct worker *worker, struct http_request *request, const char *name) {
-    inventory_order_step(worker->thread.inventory, name, INVENTORY_READ, request->arrived_ns, order_on_step,
-                         request);
+static void order_step(struct http_request *request, const char *name, enum inventory_step step) {
+    if (step == INVENTORY_READ || codec_read_request(request, codec_read_nothing, NULL))
+        inventory_order_step(request_thread(request)->inventory, name, step, request->arrived_ns,
+                             order_on_step, request);
 }
 
-static void order_settle(struct worker *worker, struct http_request *request, const char *name,
-                         enum inventory_step step) {
-    struct codec_error error;
-    if (codec_read_nothing(request->body, request->length, &error))
-        inventory_order_step(worker->thread.inventory, name, step, request->arrived_ns, order_on_step,
-                             request);
-    else
-        problem_answer_field(request, error.field, error.detail);
+void orders_get(struct http_request *request, const char *name) {
+    order_step(request, name, INVENTORY_READ);
 }
 
-void orders_confirm(struct worker *worker, struct http_request *request, const char *name) {
-    order_settle(worker, request, name, INVENTORY_CONFIRM);
+void orders_confirm(struct http_request *request, const char *name) {
+    order_step(request, name, INVENTORY_CONFIRM);
 }
 
-void orders_cancel(struct worker *worker, struct http_request *request, const char *name) {
-    order_settle(worker, request, name, INVENTORY_CANCEL);
+void orders_cancel(struct http_request *request, const char *name) {
+    order_step(request, name, INVENTORY_CANCEL);
 }

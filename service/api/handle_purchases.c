@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/container.h"
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 /* A purchase in flight; lives in its request. Strategy `locked` sells it by a locked job. If the process is
@@ -10,7 +9,6 @@
 struct purchase_call {
     struct inventory_purchase purchase;
     struct http_request *request;
-    struct worker *worker;
     struct locked_job job;
     enum inventory_status status;
 };
@@ -21,52 +19,38 @@ _Static_assert(sizeof(struct purchase_call) <= HTTP_CONTEXT_SIZE, "a purchase mu
 
 /* ---- answers ---- */
 
-static void purchase_answer_order(struct purchase_call *call, bool replayed) {
+/* `terms` is the item whose terms refused the purchase; NULL if none did, or it is not known. */
+static void purchase_answer(struct purchase_call *call, const struct inventory_item *terms) {
+    struct metrics *metrics = &request_thread(call->request)->metrics;
+    bool replayed = call->status == INVENTORY_REPLAYED;
     char body[CODEC_BODY_SIZE], location[INVENTORY_ORDER_SIZE + 16];
-    size_t length = codec_write_order(body, &call->purchase.order);
-    stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
-    /* The first answer stays as it was; beside it stands the state now. */
-    const char *headers[] = {
-        "Location", location,      replayed ? "Idempotent-Replayed" : NULL,
-        "true",     "Order-State", replayed ? inventory_state_name(call->purchase.now) : NULL,
-        NULL};
-    http_answer(call->request, 201, "application/json", body, length, headers);
-}
-
-static void purchase_count(struct purchase_call *call) {
-    struct metrics *metrics = &call->worker->thread.metrics;
-    bool good = call->status == INVENTORY_OK || call->status == INVENTORY_REPLAYED;
-    metric_add(&metrics->purchases[metrics_outcome(call->status, call->job.locked)], 1);
-    metrics_time(good ? &metrics->sold : &metrics->rejected,
-                 (int64_t)uv_hrtime() - call->request->arrived_ns);
+    metrics_count(metrics->purchases, &metrics->sold, &metrics->rejected, call->status, call->job.locked,
+                  call->request->arrived_ns);
+    if (call->status == INVENTORY_OK || replayed) {
+        size_t length = codec_write_order(body, &call->purchase.order);
+        stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
+        idempotency_key_answer(call->request, 201, body, length, location, replayed,
+                               replayed ? inventory_state_name(call->purchase.now) : NULL);
+    } else if (call->job.locked != LOCK_OK) {
+        problem_answer_lock(call->request, call->job.locked);
+    } else {
+        problem_answer_refused(call->request, call->status, -1, NULL, call->purchase.available, terms);
+    }
 }
 
 static void purchase_on_terms(void *ctx, enum inventory_status status, const struct inventory_item *item) {
-    struct purchase_call *call = ctx;
-    purchase_count(call);
-    problem_answer_refused(call->request, call->status, -1, NULL, 0, status == INVENTORY_OK ? item : NULL);
+    purchase_answer(ctx, status == INVENTORY_OK ? item : NULL);
 }
 
-static void purchase_answer(struct purchase_call *call, enum inventory_status status) {
+/* The script that refuses does not return the terms of the item, which a sale does not need. So they are read
+ * for the answer. */
+static void purchase_finish(struct purchase_call *call, enum inventory_status status) {
+    struct inventory *inventory = request_thread(call->request)->inventory;
     call->status = status;
-    if (problem_is_of_terms(status)) {
-        /* The script that refuses does not return the terms of the item, which a sale does not need. So they
-         * are read for the answer. */
-        if (call->worker->thread.inventory)
-            inventory_item_get(call->worker->thread.inventory, call->purchase.item, purchase_on_terms, call);
-        else
-            purchase_on_terms(call, INVENTORY_UNAVAILABLE, NULL);
-        return;
-    }
-    purchase_count(call);
-    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
-        purchase_answer_order(call, status == INVENTORY_REPLAYED);
-    else if (call->job.locked != LOCK_OK)
-        problem_answer_lock(call->request, call->job.locked);
-    else if (status == INVENTORY_SOLD_OUT)
-        problem_answer_refused(call->request, status, -1, NULL, call->purchase.available, NULL);
+    if (inventory && problem_is_of_terms(status))
+        inventory_item_get(inventory, call->purchase.item, purchase_on_terms, call);
     else
-        problem_answer_status(call->request, status);
+        purchase_answer(call, NULL);
 }
 
 /* ---- under a lock ---- */
@@ -88,15 +72,15 @@ static void purchase_work(struct locked_job *job) {
     purchase->token = (struct inventory_fencing_token){.epoch = job->use.epoch, .fence = job->grants->fence};
     purchase->locked = true;
     purchase->done = purchase_on_done_locked;
-    if (call->worker->thread.inventory)
-        inventory_purchase_begin(call->worker->thread.inventory, purchase);
+    if (job->at->inventory)
+        inventory_purchase_begin(job->at->inventory, purchase);
     else
         purchase_on_done_locked(purchase, INVENTORY_UNAVAILABLE);
 }
 
 static void purchase_end(struct locked_job *job) {
     struct purchase_call *call = CALL_OF(job, job);
-    purchase_answer(call, call->status);
+    purchase_finish(call, call->status);
 }
 
 /* ---- the call ---- */
@@ -104,8 +88,8 @@ static void purchase_end(struct locked_job *job) {
 static void purchase_on_done(struct inventory_purchase *purchase, enum inventory_status status) {
     struct purchase_call *call = CALL_OF(purchase, purchase);
     if (status == INVENTORY_WANTS_LOCK) {
-        call->job.at = &call->worker->thread;
-        call->job.worker = call->worker;
+        call->job.worker = request_thread(call->request);
+        call->job.at = call->job.worker;
         call->job.count = 1;
         call->job.item = purchase_item;
         call->job.work = purchase_work;
@@ -114,32 +98,29 @@ static void purchase_on_done(struct inventory_purchase *purchase, enum inventory
         if (locked_job_submit(&call->job))
             return;
     }
-    purchase_answer(call, status);
+    purchase_finish(call, status);
 }
 
-void purchases_post(struct worker *worker, struct http_request *request, const char *name) {
+void purchases_post(struct http_request *request, const char *name) {
     (void)name;
     struct purchase_call *call = request->context;
     struct inventory_purchase *purchase = &call->purchase;
     struct codec_purchase wanted;
-    struct codec_error error;
     struct idempotency_key key;
     if (!idempotency_key_read(request, &key))
         return;
     if (!codec_read_plain_purchase(request->body, request->length, &wanted) &&
-        !codec_read_purchase(request->body, request->length, &wanted, &error)) {
-        problem_answer_field(request, error.field, error.detail);
+        !codec_read_request(request, codec_read_purchase, &wanted))
         return;
-    }
     call->request = request;
-    call->worker = worker;
     call->job.locked = LOCK_OK;
     memcpy(purchase->item, wanted.item, sizeof purchase->item);
     memcpy(purchase->user, wanted.user, sizeof purchase->user);
     inventory_key_digest(purchase->user, key.text, key.length, purchase->digest);
     purchase->quantity = wanted.quantity;
+    purchase->available = 0;
     purchase->locked = false;
     purchase->token = (struct inventory_fencing_token){.epoch = 0};
     purchase->done = purchase_on_done;
-    inventory_purchase_begin(worker->thread.inventory, purchase);
+    inventory_purchase_begin(request_thread(request)->inventory, purchase);
 }

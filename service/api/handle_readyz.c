@@ -2,14 +2,13 @@
  * how durable it is; and whether baskets and transfers can be made. */
 #include <stdio.h>
 
-#include "service/api/codec.h"
 #include "service/api/http_api.h"
 
 enum { LOCKED_SIZE = 160 };
 
 /* Whether all workers are connected: each has a connection of its own, and a client may get any worker. */
 static bool readyz_all_connected(const struct service *service) {
-    for (int i = 0; i < service->worker_count; i++) {
+    for (int i = 0; i < service->config.workers; i++) {
         if (atomic_load(&service->workers[i].store) != WORKER_STORE_UP)
             return false;
     }
@@ -30,18 +29,17 @@ static void readyz_print_locked(const struct service *service, char out[LOCKED_S
         snprintf(out, LOCKED_SIZE, "ok");
 }
 
-static void readyz_answer_health(struct http_request *request, const struct inventory_health *health) {
-    struct worker *worker = request->ctx;
-    const struct service *service = worker->thread.service;
+static void readyz_on_health(void *ctx, const struct inventory_health *health) {
+    struct http_request *request = ctx;
+    const struct service *service = request_thread(request)->service;
     bool draining = atomic_load(&service->draining);
+    const char *lacks = !readyz_all_connected(service) ? "a worker has no connection to the store yet"
+                        : !store_clock_is_known(&service->clock) ? "the store's clock is not known yet"
+                                                                 : NULL;
     struct inventory_health all = *health;
-    if (all.ready && !readyz_all_connected(service)) {
+    if (all.ready && lacks) {
         all.ready = false;
-        snprintf(all.reason, sizeof all.reason, "a worker has no connection to the store yet");
-    }
-    if (all.ready && !store_clock_is_known(&service->clock)) {
-        all.ready = false;
-        snprintf(all.reason, sizeof all.reason, "the store's clock is not known yet");
+        snprintf(all.reason, sizeof all.reason, "%s", lacks);
     }
     bool ready = all.ready && !draining;
     /* Purchases need no lock, so the service is ready without one. */
@@ -53,27 +51,15 @@ static void readyz_answer_health(struct http_request *request, const struct inve
     http_answer(request, ready ? 200 : 503, "application/json", body, length, ready ? NULL : later);
 }
 
-struct ready {
-    struct store_health_read read;
-    struct http_request *request;
-};
+_Static_assert(sizeof(struct store_health_read) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
 
-_Static_assert(sizeof(struct ready) <= HTTP_CONTEXT_SIZE, "a read of the health must fit into its request");
-
-static void readyz_on_health(struct store_health_read *read, const struct inventory_health *health) {
-    readyz_answer_health(((struct ready *)read)->request, health);
-}
-
-static void readyz_on_down(void *ctx, const struct inventory_health *health) {
-    readyz_answer_health(ctx, health);
-}
-
-void readyz_get(struct worker *worker, struct http_request *request, const char *name) {
+void readyz_get(struct http_request *request, const char *name) {
     (void)name;
-    struct ready *ready = request->context;
-    *ready = (struct ready){.read = {.done = readyz_on_health}, .request = request};
-    if (worker->thread.inventory && !inventory_is_up(worker->thread.inventory))
-        inventory_health_read(worker->thread.inventory, readyz_on_down, request); /* calls back at once */
+    struct store_health_read *read = request->context;
+    struct inventory *inventory = request_thread(request)->inventory;
+    *read = (struct store_health_read){.done = readyz_on_health, .ctx = request};
+    if (inventory && !inventory_is_up(inventory))
+        inventory_health_read(inventory, readyz_on_health, request); /* calls back at once */
     else
-        store_health_read(worker, &ready->read);
+        store_health_read(request_thread(request), read);
 }

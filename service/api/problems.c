@@ -49,58 +49,50 @@ static size_t problem_print(char *out, size_t size, enum problem problem, const 
     return (size_t)length < size ? (size_t)length : size - 1;
 }
 
+/* Answers with further members, each with its comma before it, 160 characters at most. `allow`: the methods
+ * for the header Allow, or NULL. */
 static void problem_send(struct http_request *request, enum problem problem, const char *detail,
-                         const char *extra, const char *const *headers) {
-    char body[640];
-    size_t length = problem_print(body, sizeof body, problem, detail, extra);
-    http_answer(request, problem_types[problem].status, "application/problem+json", body, length, headers);
-}
-
-/* Answers with further members, each with its comma before it, 160 characters at most. */
-static void problem_answer_members(struct http_request *request, enum problem problem, const char *detail,
-                                   const char *members) {
+                         const char *members, const char *allow) {
     static const char *const retry[] = {"Retry-After", "1", NULL};
     static const char *const challenge[] = {"WWW-Authenticate", "Bearer realm=\"seckill\"", NULL};
     static const char *const identity[] = {"Accept-Encoding", "identity", NULL};
-    const char *const *headers = NULL;
+    const char *const allowed[] = {"Allow", allow, NULL}, *const *headers = allow ? allowed : NULL;
     if (problem_types[problem].status == 503)
         headers = retry;
     else if (problem == PROBLEM_UNAUTHORIZED)
         headers = challenge;
     else if (problem == PROBLEM_UNSUPPORTED_ENCODING)
         headers = identity;
-    problem_send(request, problem, detail, members, headers);
+    char body[640];
+    size_t length = problem_print(body, sizeof body, problem, detail, members);
+    http_answer(request, problem_types[problem].status, "application/problem+json", body, length, headers);
 }
 
 void problem_answer(struct http_request *request, enum problem problem, const char *detail) {
-    problem_answer_members(request, problem, detail, "");
+    problem_send(request, problem, detail, "", NULL);
 }
 
-static void problem_write_field(char extra[FIELD_SIZE], const char *field) {
-    snprintf(extra, FIELD_SIZE, ",\"field\":\"%.70s\"", field);
+static const char *problem_print_field(char member[FIELD_SIZE], const char *field) {
+    snprintf(member, FIELD_SIZE, ",\"field\":\"%.70s\"", field);
+    return member;
 }
 
 void problem_answer_field(struct http_request *request, const char *field, const char *detail) {
-    char extra[FIELD_SIZE];
-    problem_write_field(extra, field);
-    problem_send(request, PROBLEM_INVALID_REQUEST, detail, extra, NULL);
+    char member[FIELD_SIZE];
+    problem_send(request, PROBLEM_INVALID_REQUEST, detail, problem_print_field(member, field), NULL);
 }
 
 void problem_answer_method(struct http_request *request, const char *allow) {
-    problem_send(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "",
-                 (const char *const[]){"Allow", allow, NULL});
+    problem_send(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "", allow);
 }
 
 size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail) {
-    static const enum problem refusals[] = {PROBLEM_TOO_LARGE, PROBLEM_TARGET_TOO_LONG,
-                                            PROBLEM_HEAD_TOO_LARGE, PROBLEM_UNKNOWN_CODING,
-                                            PROBLEM_UNSUPPORTED_VERSION};
-    char extra[FIELD_SIZE] = "";
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        if (problem_types[refusals[i]].status == status)
-            return problem_print(out, size, refusals[i], detail, "");
-    problem_write_field(extra, field);
-    return problem_print(out, size, PROBLEM_INVALID_REQUEST, detail, extra);
+    char member[FIELD_SIZE];
+    /* Each other status stands for one problem. */
+    for (enum problem problem = 0; status != 400 && problem < PROBLEMS; problem++)
+        if (problem_types[problem].status == status)
+            return problem_print(out, size, problem, detail, "");
+    return problem_print(out, size, PROBLEM_INVALID_REQUEST, detail, problem_print_field(member, field));
 }
 
 /* ---- what the inventory or a lock refused ---- */
@@ -162,28 +154,31 @@ bool problem_is_of_terms(enum inventory_status status) {
 void problem_answer_refused(struct http_request *request, enum inventory_status status, int line,
                             const char *item, int64_t available, const struct inventory_item *terms) {
     const struct refusal *refusal = refusal_find(status);
-    char detail[128], members[160], time[RFC3339_SIZE];
+    const char *detail = refusal->detail;
+    char text[128], members[160] = "", time[RFC3339_SIZE];
     bool starts = status == INVENTORY_NOT_STARTED, by_time = starts || status == INVENTORY_ENDED;
+    bool of_line =
+        status == INVENTORY_SOLD_OUT || status == INVENTORY_UNKNOWN_ITEM || problem_is_of_terms(status);
     int64_t at_ms = !terms || !by_time ? 0 : starts ? terms->starts_ms : terms->ends_ms;
     int length = 0;
-    snprintf(detail, sizeof detail, "%s", refusal->detail);
-    members[0] = '\0';
     if (status == INVENTORY_SOLD_OUT) {
         length = snprintf(members, sizeof members, ",\"available\":%lld", (long long)available);
     } else if (terms && status == INVENTORY_LIMIT && terms->limit) {
-        snprintf(detail, sizeof detail, "the user would have more than the item allows, which is %lld",
+        snprintf(text, sizeof text, "the user would have more than the item allows, which is %lld",
                  (long long)terms->limit);
+        detail = text;
         length = snprintf(members, sizeof members, ",\"limit\":%lld", (long long)terms->limit);
     } else if (at_ms) {
         rfc3339_print(at_ms, time);
-        snprintf(detail, sizeof detail, "the sale %s at %s", starts ? "starts" : "ended", time);
+        snprintf(text, sizeof text, "the sale %s at %s", starts ? "starts" : "ended", time);
+        detail = text;
         length = snprintf(members, sizeof members, ",\"%s\":\"%s\"", starts ? "starts_at" : "ends_at", time);
     }
-    if (line >= 0)
+    if (of_line && line >= 0)
         length += snprintf(members + length, sizeof members - (size_t)length, ",\"line\":%d", line);
-    if (item)
+    if (of_line && item)
         snprintf(members + length, sizeof members - (size_t)length, ",\"item\":\"%s\"", item);
-    problem_answer_members(request, refusal->problem, detail, members);
+    problem_send(request, refusal->problem, detail, members, NULL);
 }
 
 /* Appends a term that differs to the detail and to the list. */
@@ -221,7 +216,7 @@ void problem_answer_exists(struct http_request *request, const struct inventory_
                             inventory_strategy_name(item->strategy));
     snprintf(members, sizeof members, ",\"differs\":[%s]", list);
     if (*list)
-        problem_answer_members(request, PROBLEM_ITEM_EXISTS, detail, members);
+        problem_send(request, PROBLEM_ITEM_EXISTS, detail, members, NULL);
     else /* the item was created anew meanwhile */
         problem_answer_status(request, INVENTORY_EXISTS);
 }
@@ -230,10 +225,10 @@ void problem_answer_lock(struct http_request *request, enum lock_status status) 
     if (status == LOCK_TIMEOUT)
         problem_answer(request, PROBLEM_OVERLOADED,
                        "the lock was not free in time; nothing was done, retry with the same key");
-    else if (status == LOCK_CANCELLED)
-        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE,
-                       "no lock is in force now; nothing was done, retry with the same key");
     else
-        problem_answer(request, PROBLEM_LOCK_UNAVAILABLE,
-                       "the lock's store cannot be used now; nothing was done, retry with the same key");
+        problem_answer(
+            request, PROBLEM_LOCK_UNAVAILABLE,
+            status == LOCK_CANCELLED
+                ? "no lock is in force now; nothing was done, retry with the same key"
+                : "the lock's store cannot be used now; nothing was done, retry with the same key");
 }

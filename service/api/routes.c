@@ -8,20 +8,19 @@
 
 /* ---- the calls of operators that have no file of their own: /livez, /metrics and /openapi.json ---- */
 
-static void livez_get(struct worker *worker, struct http_request *request, const char *name) {
-    (void)worker;
+static void livez_get(struct http_request *request, const char *name) {
     (void)name;
     static const char body[] = "{\"status\":\"ok\"}";
     http_answer(request, 200, "application/json", body, sizeof body - 1, NULL);
 }
 
-static void metrics_get(struct worker *worker, struct http_request *request, const char *name) {
+static void metrics_get(struct http_request *request, const char *name) {
     (void)name;
-    const struct service *service = worker->thread.service;
-    struct lock_switch_metrics lock_switch;
+    struct service *service = request_thread(request)->service;
+    struct lock_switch_state lock_switch;
     struct pool_metrics pool;
     size_t length = 0;
-    lock_switch_read_metrics(service->lock_switch, &lock_switch);
+    lock_switch_read_state(service->lock_switch, &lock_switch);
     pool_read_metrics(service->pool, &pool);
     char *text = metrics_print(service, &pool, &lock_switch, &length);
     http_answer(request, text ? 200 : 503, "text/plain; version=0.0.4; charset=utf-8", text ? text : "",
@@ -29,8 +28,7 @@ static void metrics_get(struct worker *worker, struct http_request *request, con
     free(text);
 }
 
-static void openapi_get(struct worker *worker, struct http_request *request, const char *name) {
-    (void)worker;
+static void openapi_get(struct http_request *request, const char *name) {
     (void)name;
     http_answer(request, 200, "application/json", openapi_json, sizeof openapi_json - 1, NULL);
 }
@@ -81,11 +79,6 @@ static bool route_matches(const char *pattern, const char *path, char name[HTTP_
     return true;
 }
 
-static bool route_has_method(const struct route *route, const char *method) {
-    return strcmp(route->method, method) == 0 ||
-           (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
-}
-
 void routes_handle(void *ctx, struct http_request *request) {
     struct worker *worker = ctx;
     const char *method = request->method, *path = request->path;
@@ -94,11 +87,12 @@ void routes_handle(void *ctx, struct http_request *request) {
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
         if (!route_matches(routes[i].path, path, name))
             continue;
-        if (route_has_method(&routes[i], method))
+        bool get = strcmp(routes[i].method, "GET") == 0;
+        if (strcmp(routes[i].method, method) == 0 || (get && strcmp(method, "HEAD") == 0))
             found = &routes[i];
         else
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
-                     routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+                     routes[i].method, get ? ", HEAD" : "");
     }
     if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
@@ -117,5 +111,5 @@ void routes_handle(void *ctx, struct http_request *request) {
     else if (found->of == BY_TIME && !store_clock_is_known(&worker->thread.service->clock))
         problem_answer_status(request, INVENTORY_UNAVAILABLE);
     else
-        found->fn(worker, request, name);
+        found->fn(request, name);
 }

@@ -1,11 +1,13 @@
 /* The pool of threads for jobs that block, and locked jobs: what is done under the locks of items, without a
  * loop waiting for a lock. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/waiter.h"
 #include "inventory/transactions.h"
 #include "service/service.h"
 
@@ -25,20 +27,14 @@ struct pool {
     pthread_t ids[];
 };
 
-/* Polls the limit: nobody reports when it changes. */
-static void pool_wait_for_room(struct pool *pool) {
-    int64_t until_ns = clock_now_ns() + ASK_AGAIN_NS;
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    pthread_cond_clockwait(&pool->work, &pool->mutex, CLOCK_MONOTONIC, &until);
-}
-
-/* With the mutex held: waits until a job may run, and takes it. NULL: the pool is closed. */
+/* With the mutex held: waits until a job may run, and takes it. Polls the limit, since nobody reports when it
+ * changes. NULL: the pool is closed. */
 static struct pool_job *pool_next_job(struct pool *pool) {
     struct pool_job *job;
     while ((job = STAILQ_FIRST(&pool->jobs)) ? pool->running > 0 && pool->running >= pool->limit(pool->ctx)
                                              : !pool->closing) {
         if (job)
-            pool_wait_for_room(pool);
+            cond_wait_until(&pool->work, &pool->mutex, clock_now_ns() + ASK_AGAIN_NS);
         else
             pthread_cond_wait(&pool->work, &pool->mutex);
     }
@@ -51,11 +47,6 @@ static struct pool_job *pool_next_job(struct pool *pool) {
     return job;
 }
 
-static void pool_rest(int64_t ns) {
-    struct timespec time = {.tv_nsec = ns < REST_MOST_NS ? ns : REST_MOST_NS};
-    nanosleep(&time, NULL);
-}
-
 static void *pool_serve(void *arg) {
     struct pool *pool = arg;
     pthread_mutex_lock(&pool->mutex);
@@ -64,9 +55,9 @@ static void *pool_serve(void *arg) {
         pthread_mutex_unlock(&pool->mutex);
         int64_t since_ns = clock_now_ns();
         job->run(job);
-        int64_t took_ns = clock_now_ns() - since_ns;
+        int64_t rest_ns = (clock_now_ns() - since_ns) * REST_TIMES;
         if (pool->limit(pool->ctx) < pool->threads)
-            pool_rest(took_ns * REST_TIMES);
+            nanosleep(&(struct timespec){.tv_nsec = rest_ns < REST_MOST_NS ? rest_ns : REST_MOST_NS}, NULL);
         pthread_mutex_lock(&pool->mutex);
         pool->running--;
         /* The limit may have risen: more than one thread may go on. */
@@ -152,13 +143,13 @@ static void locked_job_on_end(struct loop_post *post) {
 /* On a thread of the pool. */
 static void locked_job_run(struct pool_job *pool_job) {
     struct locked_job *job = CONTAINER_OF(pool_job, struct locked_job, pool_job);
-    struct service *service = job->worker->thread.service;
-    char names[INVENTORY_LINES_MAX][LOCK_NAME_KEY_SIZE];
+    struct service *service = job->worker->service;
+    char names[INVENTORY_LINES_MAX][INVENTORY_NAME_MAX + 16];
     const char *keys[INVENTORY_LINES_MAX];
     struct lock_grant grants[INVENTORY_LINES_MAX];
     int64_t deadline_ns = pool_job->since_ns + (int64_t)service->config.lock_ttl_ms * 1000000;
     for (size_t i = 0; i < job->count; i++) {
-        lock_name_print_key(names[i], job->item(job, i));
+        snprintf(names[i], sizeof names[i], "seckill:%s", job->item(job, i));
         keys[i] = names[i];
     }
     locked_job_at_failpoint("before locks");
@@ -166,22 +157,20 @@ static void locked_job_run(struct pool_job *pool_job) {
     if (job->locked == LOCK_OK) {
         locked_job_at_failpoint("after locks");
         job->grants = grants;
-        job->post.run = locked_job_on_work;
-        loop_thread_post(job->at, &job->post);
+        loop_thread_post(job->at, &job->post, locked_job_on_work);
         while (sem_wait(&job->done) != 0)
             continue;
         locked_job_at_failpoint("before unlock");
         lock_switch_release(service->lock_switch, &job->use, grants, job->count);
         locked_job_at_failpoint("after unlock");
     }
-    job->post.run = locked_job_on_end;
-    loop_thread_post(&job->worker->thread, &job->post);
+    loop_thread_post(job->worker, &job->post, locked_job_on_end);
 }
 
 bool locked_job_submit(struct locked_job *job) {
     job->pool_job.run = locked_job_run;
     sem_init(&job->done, 0, 0);
-    bool taken = pool_submit(job->worker->thread.service->pool, &job->pool_job);
+    bool taken = pool_submit(job->worker->service->pool, &job->pool_job);
     if (!taken)
         sem_destroy(&job->done);
     return taken;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "inventory/transactions.h"
+#include "service/background/background.h"
 #include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
@@ -34,21 +35,22 @@ static void heartbeat_note_record(struct lock_switch *lock_switch, const struct 
     lock_switch->fresh_until_ns = lock_switch->sent_ns + LOCK_SWITCH_FRESH_NS;
 }
 
-static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before,
+static void heartbeat_log(const struct lock_switch *lock_switch, uint64_t before, bool comes,
                           const struct inventory_lock_epoch *told) {
-    char name[LOCK_NAME_SIZE];
-    lock_name_print(name, told->lock);
+    char name[LOG_LOCK_SIZE];
+    log_print_lock(name, told->lock);
     if (before == 0 && strcmp(told->lock, lock_switch->first_url) != 0)
         log_info("--lock is not used: other instances go by %s; PUT /v1/lock switches all of them", name);
     if (before != told->epoch && (before || told->behind))
         log_info("switching to the lock %s, epoch %llu; old grants may be with %d others%s%s", name,
                  (unsigned long long)told->epoch, told->behind, told->behind ? ", as " : "", told->laggard);
+    if (comes)
+        log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
 }
 
 static void heartbeat_on_reply(void *ctx, enum inventory_status status,
                                const struct inventory_lock_epoch *told) {
     struct lock_switch *lock_switch = ctx;
-    char name[LOCK_NAME_SIZE];
     lock_switch->heartbeat_in_flight = false;
     /* A lock with a longer URL than this service can have was written by another program. */
     if (status != INVENTORY_OK || strlen(told->lock) >= sizeof lock_switch->told_url)
@@ -65,10 +67,7 @@ static void heartbeat_on_reply(void *ctx, enum inventory_status status,
     }
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
-    heartbeat_log(lock_switch, before, told);
-    lock_name_print(name, told->lock);
-    if (comes)
-        log_info("the lock %s is in force, epoch %llu", name, (unsigned long long)told->epoch);
+    heartbeat_log(lock_switch, before, comes, told);
 }
 
 static void heartbeat_send(struct lock_switch *lock_switch, struct inventory *inventory) {

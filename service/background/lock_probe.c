@@ -1,9 +1,9 @@
 /* Whether a lock can be reached: the thread that probes the lock in force, and one to switch to. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 
@@ -32,19 +32,6 @@ enum lock_status lock_probe_open(const char *url, const struct lock_config *conf
     return LOCK_CONFIG;
 }
 
-static int probe_count_keys(const char *url) {
-    return strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0 ? CLUSTER_KEYS : 1;
-}
-
-/* LOCK_OK also if another holder has the key: that, too, proves that the lock can be reached. */
-static enum lock_status probe_key(struct lock *lock, const char *key) {
-    struct lock_grant grant;
-    enum lock_status status = lock_acquire_for(lock, key, PROBE_MS, &grant);
-    if (status == LOCK_OK)
-        lock_release(lock, &grant);
-    return status == LOCK_TIMEOUT ? LOCK_OK : status;
-}
-
 /* Opens a lock and acquires it once. In a cluster one reachable master is enough: calls for the keys of a
  * master that is gone fail by themselves. On failure `error` says why. The lock stays open; the caller closes
  * it. */
@@ -55,10 +42,14 @@ static enum lock_status probe_lock(const struct lock_switch *lock_switch, const 
     enum lock_status status = lock_probe_open(url, &config, lock, error, error_size);
     if (status != LOCK_OK)
         return status;
-    for (int i = 0; i < probe_count_keys(url); i++) {
-        status = probe_key(*lock, probe_keys[i]);
+    bool cluster = strncmp(url, "redis-cluster:", strlen("redis-cluster:")) == 0;
+    for (int i = 0; i < (cluster ? CLUSTER_KEYS : 1); i++) {
+        struct lock_grant grant;
+        status = lock_acquire_for(*lock, probe_keys[i], PROBE_MS, &grant);
         if (status == LOCK_OK)
-            return LOCK_OK;
+            lock_release(*lock, &grant);
+        if (status == LOCK_OK || status == LOCK_TIMEOUT)
+            return LOCK_OK; /* another holder proves, too, that the lock can be reached */
     }
     lock_last_error(*lock, error, error_size);
     if (!*error)
@@ -79,10 +70,10 @@ static void probe_check(const struct lock_switch *lock_switch, struct lock_switc
 static void probe_note(struct lock_switch *lock_switch, enum lock_status status, const char *why) {
     bool lost = status != LOCK_OK && lock_switch->reach != LOCK_SWITCH_UNREACHABLE;
     bool regained = status == LOCK_OK && lock_switch->reach == LOCK_SWITCH_UNREACHABLE;
-    char name[LOCK_NAME_SIZE];
-    lock_name_print(name, lock_switch->told_url);
+    char name[LOG_LOCK_SIZE];
+    log_print_lock(name, lock_switch->told_url);
     lock_switch->reach = status == LOCK_OK ? LOCK_SWITCH_REACHABLE : LOCK_SWITCH_UNREACHABLE;
-    lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
+    log_print_plain(lock_switch->why, sizeof lock_switch->why, status == LOCK_OK ? "" : why);
     lock_switch->probe_ns = clock_now_ns() + (status == LOCK_OK ? idle_ns : gone_ns);
     if (lost)
         log_warning(
@@ -147,8 +138,7 @@ void *lock_probe_run(void *arg) {
         } else if (at_ns == INT64_MAX) {
             pthread_cond_wait(&lock_switch->probe_wanted, &lock_switch->mutex);
         } else {
-            struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
-            pthread_cond_clockwait(&lock_switch->probe_wanted, &lock_switch->mutex, CLOCK_MONOTONIC, &at);
+            cond_wait_until(&lock_switch->probe_wanted, &lock_switch->mutex, at_ns);
         }
     }
     pthread_mutex_unlock(&lock_switch->mutex);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/waiter.h"
 #include "service/background/lock_switch_internal.h"
 #include "service/log.h"
 #include "service/service.h"
@@ -44,12 +44,11 @@ int64_t lock_switch_quiet_ms(const struct lock_switch *lock_switch) {
  */
 static enum lock_status lock_switch_enter(struct lock_switch *lock_switch, int64_t deadline_ns,
                                           struct lock_switch_use *use) {
-    struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-    int over = 0;
+    bool over = false;
     pthread_mutex_lock(&lock_switch->mutex);
     while (!lock_switch_grants(lock_switch, clock_now_ns()) && !lock_switch->ended &&
            !lock_switch_failed(lock_switch) && !over)
-        over = pthread_cond_clockwait(&lock_switch->changed, &lock_switch->mutex, CLOCK_MONOTONIC, &until);
+        over = !cond_wait_until(&lock_switch->changed, &lock_switch->mutex, deadline_ns);
     enum lock_status status = LOCK_OK;
     if (!lock_switch_grants(lock_switch, clock_now_ns()))
         status = LOCK_CANCELLED;
@@ -111,9 +110,13 @@ void lock_switch_release(struct lock_switch *lock_switch, const struct lock_swit
 
 /* ---- state ---- */
 
-/* Whether the lock of the newest epoch can be reached. It is not probed before it is open here. */
-static enum lock_switch_reach lock_switch_newest_reach(const struct lock_switch *lock_switch) {
-    return lock_switch->lock_epoch == lock_switch->told_epoch ? lock_switch->reach : LOCK_SWITCH_UNTRIED;
+static void lock_switch_add_metrics(struct lock_metrics *sum, const struct lock *lock) {
+    struct lock_metrics more;
+    lock_read_metrics(lock, &more);
+    /* All members are numbers of this type. */
+    uint64_t *numbers = (uint64_t *)sum;
+    for (size_t i = 0; i < sizeof *sum / sizeof *numbers; i++)
+        numbers[i] += ((const uint64_t *)&more)[i];
 }
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state) {
@@ -124,46 +127,22 @@ void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_
     else if (clock_now_ns() >= lock_switch->fresh_until_ns || lock_switch_failed(lock_switch) ||
              lock_switch->ended)
         phase = LOCK_SWITCH_NONE;
+    /* A lock is not probed before it is open here. */
+    bool probed = lock_switch->lock_epoch == lock_switch->told_epoch;
     *state = (struct lock_switch_state){.phase = phase,
                                         .epoch = lock_switch->told_epoch,
                                         .instances = lock_switch->live,
                                         .behind = lock_switch->behind,
                                         .patience_ms = lock_switch_quiet_ms(lock_switch),
-                                        .reach = lock_switch_newest_reach(lock_switch)};
+                                        .reach = probed ? lock_switch->reach : LOCK_SWITCH_UNTRIED,
+                                        .switches = lock_switch->switches,
+                                        .metrics = lock_switch->before};
     if (state->reach == LOCK_SWITCH_UNREACHABLE)
         memcpy(state->why, lock_switch->why, sizeof state->why);
     memcpy(state->behind_id, lock_switch->behind_id, sizeof state->behind_id);
-    lock_name_print(state->lock, lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
-    pthread_mutex_unlock(&lock_switch->mutex);
-}
-
-static void lock_switch_add_metrics(struct lock_metrics *sum, const struct lock_metrics *more) {
-    sum->acquired += more->acquired;
-    sum->busy += more->busy;
-    sum->timeouts += more->timeouts;
-    sum->cancelled += more->cancelled;
-    sum->failed += more->failed;
-    sum->released += more->released;
-    sum->extended += more->extended;
-    sum->lost += more->lost;
-    sum->passed += more->passed;
-    sum->wait_ns += more->wait_ns;
-    sum->hold_ns += more->hold_ns;
-}
-
-void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics) {
-    pthread_mutex_lock(&lock_switch->mutex);
-    *metrics = (struct lock_switch_metrics){.lock = lock_switch->before,
-                                            .switches = lock_switch->switches,
-                                            .reach = lock_switch_newest_reach(lock_switch)};
-    if (lock_switch_grants(lock_switch, clock_now_ns()))
-        metrics->epoch = lock_switch->lock_epoch;
-    if (lock_switch->lock) {
-        struct lock_metrics now;
-        lock_read_metrics(lock_switch->lock, &now);
-        lock_switch_add_metrics(&metrics->lock, &now);
-        metrics->lock.waiting = now.waiting;
-    }
+    log_print_lock(state->lock, lock_switch->told_epoch ? lock_switch->told_url : lock_switch->first_url);
+    if (lock_switch->lock)
+        lock_switch_add_metrics(&state->metrics, lock_switch->lock);
     pthread_mutex_unlock(&lock_switch->mutex);
 }
 
@@ -172,11 +151,11 @@ void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switc
 /* Opens the lock of an epoch. NULL on failure: `error` and the log say why. */
 static struct lock *lock_switch_open_lock(struct lock_switch *lock_switch, const char *url, uint64_t epoch,
                                           char error[LOCK_ERROR_SIZE]) {
-    char name[LOCK_NAME_SIZE];
+    char name[LOG_LOCK_SIZE];
     struct lock *lock = NULL;
     if (lock_probe_open(url, &lock_switch->lock_config, &lock, error, LOCK_ERROR_SIZE) == LOCK_OK)
         return lock;
-    lock_name_print(name, url);
+    log_print_lock(name, url);
     log_error("the lock %s, epoch %llu, cannot be opened here; nothing is done under a lock until PUT "
               "/v1/lock chooses another: %s",
               name, (unsigned long long)epoch, error);
@@ -190,11 +169,8 @@ static void lock_switch_follow(struct lock_switch *lock_switch) {
     while (lock_switch->users > 0)
         pthread_cond_wait(&lock_switch->changed, &lock_switch->mutex);
     struct lock *old = lock_switch->lock;
-    struct lock_metrics counted;
-    if (old) {
-        lock_read_metrics(old, &counted);
-        lock_switch_add_metrics(&lock_switch->before, &counted);
-    }
+    if (old)
+        lock_switch_add_metrics(&lock_switch->before, old); /* without users, nobody waits for it */
     lock_switch->lock = NULL;
     lock_cancel_free(lock_switch->cancel);
     lock_switch->cancel = NULL;
@@ -211,7 +187,7 @@ static void lock_switch_follow(struct lock_switch *lock_switch) {
     lock_switch->cancel = cancel;
     lock_switch->lock_epoch = epoch;
     lock_switch->reach = opened ? LOCK_SWITCH_UNTRIED : LOCK_SWITCH_UNREACHABLE;
-    lock_name_print_plain(lock_switch->why, sizeof lock_switch->why, opened ? "" : error);
+    log_print_plain(lock_switch->why, sizeof lock_switch->why, opened ? "" : error);
     lock_probe_now(lock_switch);
     pthread_cond_broadcast(&lock_switch->changed);
     pthread_mutex_unlock(&lock_switch->mutex);
@@ -266,6 +242,13 @@ static void lock_switch_end_thread(struct lock_switch *lock_switch, pthread_t th
     pthread_join(thread, NULL);
 }
 
+static void lock_switch_free(struct lock_switch *lock_switch) {
+    pthread_cond_destroy(&lock_switch->probe_wanted);
+    pthread_cond_destroy(&lock_switch->changed);
+    pthread_mutex_destroy(&lock_switch->mutex);
+    free(lock_switch);
+}
+
 struct lock_switch *lock_switch_open(const struct config *config, struct store_clock *clock, char *error,
                                      size_t error_size) {
     struct lock *tried = NULL;
@@ -273,6 +256,9 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
     snprintf(error, error_size, "out of memory or threads");
     if (!lock_switch)
         return NULL;
+    pthread_mutex_init(&lock_switch->mutex, NULL);
+    pthread_cond_init(&lock_switch->changed, NULL);
+    pthread_cond_init(&lock_switch->probe_wanted, NULL);
     lock_switch->lock_config =
         (struct lock_config){.ttl_ms = config->lock_ttl_ms,
                              .teaching = config->teaching,
@@ -281,22 +267,15 @@ struct lock_switch *lock_switch_open(const struct config *config, struct store_c
         goto fail;
     lock_close(tried);
     lock_switch_make_instance(lock_switch, config->listen);
-    pthread_mutex_init(&lock_switch->mutex, NULL);
-    pthread_cond_init(&lock_switch->changed, NULL);
-    pthread_cond_init(&lock_switch->probe_wanted, NULL);
     lock_switch->first_url = config->lock;
     lock_switch->clock = clock;
-    if (pthread_create(&lock_switch->thread, NULL, lock_switch_run, lock_switch) != 0)
-        goto fail_threads;
-    if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
-        return lock_switch;
-    lock_switch_end_thread(lock_switch, lock_switch->thread);
-fail_threads:
-    pthread_cond_destroy(&lock_switch->probe_wanted);
-    pthread_cond_destroy(&lock_switch->changed);
-    pthread_mutex_destroy(&lock_switch->mutex);
+    if (pthread_create(&lock_switch->thread, NULL, lock_switch_run, lock_switch) == 0) {
+        if (pthread_create(&lock_switch->prober, NULL, lock_probe_run, lock_switch) == 0)
+            return lock_switch;
+        lock_switch_end_thread(lock_switch, lock_switch->thread);
+    }
 fail:
-    free(lock_switch);
+    lock_switch_free(lock_switch);
     return NULL;
 }
 
@@ -307,8 +286,5 @@ void lock_switch_close(struct lock_switch *lock_switch) {
     lock_switch_end_thread(lock_switch, lock_switch->prober);
     lock_close(lock_switch->lock);
     lock_cancel_free(lock_switch->cancel);
-    pthread_cond_destroy(&lock_switch->probe_wanted);
-    pthread_cond_destroy(&lock_switch->changed);
-    pthread_mutex_destroy(&lock_switch->mutex);
-    free(lock_switch);
+    lock_switch_free(lock_switch);
 }

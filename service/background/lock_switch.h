@@ -27,24 +27,13 @@
 
 #include "inventory/inventory.h"
 #include "lock/lock.h"
-#include "service/background/store_clock.h"
 #include "service/config.h"
-
-/* ---- names (lock_name.c): for any thread ---- */
-
-enum { LOCK_NAME_SIZE = 256, LOCK_NAME_KEY_SIZE = INVENTORY_NAME_MAX + 16 };
-
-/* Prints SCHEME://ADDRESS[?variant=NAME][&ttl=MS] of a lock's URL, for answers, logs and metrics: never its
- * password, and only characters that need no escaping anywhere. */
-void lock_name_print(char out[LOCK_NAME_SIZE], const char *url);
-/* Prints any text in characters that need no escaping in JSON. */
-void lock_name_print_plain(char *out, size_t size, const char *text);
-/* Prints the key under which an item is locked. */
-void lock_name_print_key(char key[LOCK_NAME_KEY_SIZE], const char *item);
+#include "service/log.h"
 
 /* ---- opening and closing ---- */
 
 struct lock_switch;
+struct store_clock;
 
 /* Checks --lock, and starts the threads. NULL on failure, with the reason in `error`. `config` must outlive
  * it, and so must `clock`, which the heartbeat measures. */
@@ -85,26 +74,18 @@ enum { LOCK_SWITCH_INSTANCE_SIZE = 96, LOCK_SWITCH_WHY_SIZE = 256 };
 struct lock_switch_state {
     enum lock_switch_phase phase; /* here. NONE: the store cannot be reached, or the lock not opened */
     uint64_t epoch;               /* the newest known; 0: the store was never reached */
-    char lock[LOCK_NAME_SIZE];    /* of that epoch, as lock_name_print() writes it */
+    char lock[LOG_LOCK_SIZE];     /* of that epoch, as log_print_lock() writes it */
     int instances;                /* instances that live, with this one */
     int behind;                   /* others that may have grants of an older epoch */
     char behind_id[LOCK_SWITCH_INSTANCE_SIZE]; /* one of those, or "" */
     int64_t patience_ms; /* a switch takes no longer, unless grants of another instance last longer */
     enum lock_switch_reach reach;   /* whether that lock can be reached from here */
     char why[LOCK_SWITCH_WHY_SIZE]; /* why not; plain text */
+    uint64_t switches;              /* times that another lock came into force here */
+    struct lock_metrics metrics;    /* of all locks so far, added up, so that they never go back */
 };
 
 void lock_switch_read_state(struct lock_switch *lock_switch, struct lock_switch_state *state);
-
-/* The counters of all locks so far, added up, so that they never go back. */
-struct lock_switch_metrics {
-    struct lock_metrics lock;
-    uint64_t epoch; /* in force here; 0: none */
-    uint64_t switches;
-    enum lock_switch_reach reach; /* as in struct lock_switch_state */
-};
-
-void lock_switch_read_metrics(struct lock_switch *lock_switch, struct lock_switch_metrics *metrics);
 
 /* ---- switching: from any thread ---- */
 

@@ -9,11 +9,6 @@
 /* How long an answer is used, if the store is ready and if it is not; and how often the log asks. */
 static const int64_t ready_ns = 1000000000, unready_ns = 100000000, tick_ns = 10000000000;
 
-void store_health_init(struct store_health *health) {
-    pthread_mutex_init(&health->mutex, NULL);
-    snprintf(health->last.reason, sizeof health->last.reason, "the store was not asked yet");
-}
-
 /* ---- the log ---- */
 
 static void health_log_change(char *logged, size_t size, const char *concern, const char *relief) {
@@ -41,11 +36,11 @@ static void health_log_changes(struct store_health *health, const struct invento
 
 static void health_answer_on_worker(struct loop_post *post) {
     struct store_health_read *read = CONTAINER_OF(post, struct store_health_read, post);
-    struct store_health *health = &read->worker->thread.service->health;
+    struct store_health *health = &read->worker->service->health;
     pthread_mutex_lock(&health->mutex);
     struct inventory_health told = health->last;
     pthread_mutex_unlock(&health->mutex);
-    read->done(read, &told);
+    read->done(read->ctx, &told);
 }
 
 static void health_on_told(void *ctx, const struct inventory_health *told) {
@@ -63,44 +58,43 @@ static void health_on_told(void *ctx, const struct inventory_health *told) {
     while (waiting) {
         struct store_health_read *read = waiting;
         waiting = read->next;
-        read->post.run = health_answer_on_worker;
-        loop_thread_post(&read->worker->thread, &read->post);
+        loop_thread_post(read->worker, &read->post, health_answer_on_worker);
     }
 }
 
-static void health_ask(struct service *service) {
+static void health_on_ask(struct loop_post *post) {
+    struct service *service = CONTAINER_OF(post, struct service, health.post);
     struct inventory *inventory = service->background.thread.inventory;
-    service->health.asking_since_ns = (int64_t)uv_hrtime();
+    service->health.asking_since_ns = clock_now_ns();
     if (inventory)
         inventory_health_read(inventory, health_on_told, service);
     else
         health_on_told(service, &(struct inventory_health){.reason = "the service ends"});
 }
 
-static void health_on_ask(struct loop_post *post) {
-    struct store_health *health = CONTAINER_OF(post, struct store_health, post);
-    health_ask(CONTAINER_OF(health, struct service, health));
+/* With the mutex held: has the background thread ask, unless it does already. */
+static void health_ask(struct service *service) {
+    if (service->health.asking)
+        return;
+    service->health.asking = true;
+    loop_thread_post(&service->background.thread, &service->health.post, health_on_ask);
 }
 
 static bool health_is_fresh(const struct store_health *health) {
-    int64_t age_ns = (int64_t)uv_hrtime() - health->last_ns;
+    int64_t age_ns = clock_now_ns() - health->last_ns;
     return health->last_ns && age_ns < (health->last.ready ? ready_ns : unready_ns);
 }
 
-void store_health_read(struct worker *worker, struct store_health_read *read) {
-    struct service *service = worker->thread.service;
+void store_health_read(struct loop_thread *worker, struct store_health_read *read) {
+    struct service *service = worker->service;
     struct store_health *health = &service->health;
     read->worker = worker;
     pthread_mutex_lock(&health->mutex);
-    bool fresh = health_is_fresh(health), first = !fresh && !health->asking;
+    bool fresh = health_is_fresh(health);
     if (!fresh) {
         read->next = health->waiting;
         health->waiting = read;
-    }
-    if (first) {
-        health->asking = true;
-        health->post.run = health_on_ask;
-        loop_thread_post(&service->background.thread, &health->post);
+        health_ask(service);
     }
     pthread_mutex_unlock(&health->mutex);
     if (fresh)
@@ -110,14 +104,9 @@ void store_health_read(struct worker *worker, struct store_health_read *read) {
 void store_health_tick(struct service *service) {
     struct store_health *health = &service->health;
     bool up = inventory_is_up(service->background.thread.inventory);
-    bool due = up && (!health->was_up || (int64_t)uv_hrtime() - health->last_ns >= tick_ns);
-    health->was_up = up;
-    if (!due)
-        return;
     pthread_mutex_lock(&health->mutex);
-    bool first = !health->asking;
-    health->asking = true;
-    pthread_mutex_unlock(&health->mutex);
-    if (first)
+    if (up && (!health->was_up || clock_now_ns() - health->last_ns >= tick_ns))
         health_ask(service);
+    pthread_mutex_unlock(&health->mutex);
+    health->was_up = up;
 }

@@ -3,13 +3,13 @@
 #define SERVICE_HTTP_HTTP_INTERNAL_H
 
 #include <microhttpd.h>
+#include <sys/queue.h>
 
 #include "service/http/http_server.h"
 
-/* A client's connection, in a list from the one that completed a request last to the one that is silent for
- * longest. */
+/* A client's connection. */
 struct http_connection {
-    struct http_connection *newer, *older;
+    TAILQ_ENTRY(http_connection) next;
     struct http_server *server;
     int64_t since_ms; /* when it was made, or completed a request */
     int fd;
@@ -40,7 +40,8 @@ struct http_server {
     uv_poll_t poll;
     uv_timer_t sweep; /* closes silent connections */
     uv_timer_t soon;  /* for MHD_get_timeout() */
-    struct http_connection *newest, *oldest;
+    /* All connections; the one that is silent for longest is the first. */
+    TAILQ_HEAD(http_connections, http_connection) silent;
     struct http_exchange *spare;
     int spares, connections;
     int receiving, pending; /* requests that are not complete; that are not answered */

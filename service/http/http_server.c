@@ -59,26 +59,16 @@ static void http_on_soon(uv_timer_t *timer) {
     ((struct http_server *)timer->data)->ready = true;
 }
 
-static void connection_unlink(struct http_connection *connection) {
-    struct http_server *server = connection->server;
-    *(connection->newer ? &connection->newer->older : &server->newest) = connection->older;
-    *(connection->older ? &connection->older->newer : &server->oldest) = connection->newer;
-}
-
-static void connection_link_newest(struct http_connection *connection) {
-    struct http_server *server = connection->server;
-    connection->since_ms = (int64_t)uv_now(server->loop);
-    connection->newer = NULL;
-    connection->older = server->newest;
-    *(server->newest ? &server->newest->newer : &server->oldest) = connection;
-    server->newest = connection;
-}
-
-/* From now on the client's silence counts: a request was completed, or answered. */
-static void connection_renew(struct http_connection *connection) {
+/* From now on the client's silence counts: it has connected, or a request was completed, or answered. */
+static void connection_begin_silence(struct http_connection *connection) {
     connection->busy = false;
-    connection_unlink(connection);
-    connection_link_newest(connection);
+    connection->since_ms = (int64_t)uv_now(connection->server->loop);
+    TAILQ_INSERT_TAIL(&connection->server->silent, connection, next);
+}
+
+static void connection_renew(struct http_connection *connection) {
+    TAILQ_REMOVE(&connection->server->silent, connection, next);
+    connection_begin_silence(connection);
 }
 
 static void http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
@@ -95,9 +85,9 @@ static void http_on_connection(void *cls, struct MHD_Connection *mhd, void **soc
         connection->server = server;
         connection->fd = info->connect_fd;
         server->connections++;
-        connection_link_newest(connection);
+        connection_begin_silence(connection);
     } else if (connection) {
-        connection_unlink(connection);
+        TAILQ_REMOVE(&server->silent, connection, next);
         server->connections--;
         free(connection);
         /* At its limit libmicrohttpd accepts no new connection until a run after this one. */
@@ -115,7 +105,7 @@ static void connections_tell_ends(struct pollfd *ends, nfds_t count) {
             shutdown(ends[i].fd, SHUT_RD);
 }
 
-/* Closes the connections that are silent for too long, from the last in the list on. libmicrohttpd takes the
+/* Closes the connections that are silent for too long. libmicrohttpd takes the
  * shutdown for a close by the client. The time is shorter if nearly all places are taken, since others wait
  * for one. */
 static void http_on_sweep(uv_timer_t *timer) {
@@ -126,9 +116,8 @@ static void http_on_sweep(uv_timer_t *timer) {
             limit_ms = now_ms - server->config.idle_ms / (crowded ? HTTP_HURRY : 1);
     struct pollfd ends[256];
     nfds_t count = 0;
-    for (struct http_connection *connection = server->oldest, *newer;
-         connection && connection->since_ms <= now_ms - SWEEP_MS; connection = newer) {
-        newer = connection->newer;
+    for (struct http_connection *connection = TAILQ_FIRST(&server->silent);
+         connection && connection->since_ms <= now_ms - SWEEP_MS; connection = TAILQ_NEXT(connection, next)) {
         if (connection->busy)
             continue;
         if (connection->since_ms < limit_ms) {
@@ -348,6 +337,7 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
         return NULL;
     server->config = *config;
     server->loop = loop;
+    TAILQ_INIT(&server->silent);
     /* All suspends and resumes happen on one thread, so libmicrohttpd need not have the pipe to which it
      * would write for each resume. */
     unsigned int flags =
@@ -377,11 +367,6 @@ fail:
     return NULL;
 }
 
-static bool connection_has_sent(const struct http_connection *connection) {
-    char byte;
-    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 void http_server_drain(struct http_server *server) {
     if (server->draining)
         return;
@@ -397,10 +382,11 @@ void http_server_drain(struct http_server *server) {
         close(fd);
     /* Idle connections are not waited for. A client that sends at this moment is cut off before anything was
      * read. */
-    for (struct http_connection *connection = server->newest; connection; connection = connection->older) {
-        if (!connection->busy && !connection_has_sent(connection))
-            shutdown(connection->fd, SHUT_RD);
-    }
+    struct http_connection *connection;
+    char byte;
+    TAILQ_FOREACH(connection, &server->silent, next)
+    if (!connection->busy && recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+        shutdown(connection->fd, SHUT_RD);
     server->ready = true;
 }
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/api/codec.h"
-#include "service/background/lock_switch.h"
+#include "service/api/http_api.h"
+#include "service/log.h"
 #include "service/rfc3339.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -51,8 +51,8 @@ static void fuzz_purchase(const char *body, size_t length) {
 
 static void fuzz_item(const char *body, size_t length) {
     struct codec_error error;
-    struct inventory_item item = {.item = "i"};
-    if (!codec_read_item(body, length, INVENTORY_LUA, &item, &error)) {
+    struct inventory_item item = {.item = "i", .strategy = INVENTORY_LUA};
+    if (!codec_read_item(body, length, &item, &error)) {
         check_error(&error);
         return;
     }
@@ -76,19 +76,19 @@ static void fuzz_restock(const char *body, size_t length) {
 
 static void fuzz_lock(const char *body, size_t length) {
     struct codec_error error;
-    char url[CODEC_URL_SIZE], name[LOCK_NAME_SIZE];
+    char url[CODEC_URL_SIZE], name[LOG_LOCK_SIZE];
     if (!codec_read_lock(body, length, url, &error)) {
         check_error(&error);
         return;
     }
     must(strlen(url) < sizeof url);
-    lock_name_print(name, url);
+    log_print_lock(name, url);
     must(!strpbrk(name, "@\"\\\n"));
 }
 
 static void fuzz_nothing(const char *body, size_t length) {
     struct codec_error error;
-    if (codec_read_nothing(body, length, &error))
+    if (codec_read_nothing(body, length, NULL, &error))
         must(length == 0 || (memchr(body, '{', length) && memchr(body, '}', length)));
     else
         check_error(&error);

@@ -1,5 +1,5 @@
 /* What the request codec lets through and what it refuses, and that what it writes is JSON. */
-#include "service/api/codec.h"
+#include "service/api/http_api.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -112,10 +112,10 @@ static void purchases(void) {
 }
 
 static struct inventory_item accept_item(const char *text) {
-    struct inventory_item item = {.item = "name"};
+    struct inventory_item item = {.item = "name", .strategy = INVENTORY_LUA};
     struct codec_error error;
     const char *body = json(text);
-    if (!codec_read_item(body, strlen(body), INVENTORY_LUA, &item, &error))
+    if (!codec_read_item(body, strlen(body), &item, &error))
         FAIL("%s refused: %s %s", body, error.field, error.detail);
     CHECK_STR(item.item, "name");
     return item;
@@ -142,7 +142,7 @@ static void a_sale_that_ended_at_the_epoch(void) {
     struct inventory_item item = {.item = "name"};
     struct codec_error error;
     static const char body[] = "{\"stock\":1,\"ends_at\":\"1970-01-01T00:00:00Z\"}";
-    if (codec_read_item(body, sizeof body - 1, INVENTORY_BATCH, &item, &error))
+    if (codec_read_item(body, sizeof body - 1, &item, &error))
         CHECK(item.ends_ms != 0);
     else
         CHECK_STR(error.field, "ends_at");
@@ -155,7 +155,7 @@ static void restocks_and_nothing(void) {
     CHECK(codec_read_restock("{\"quantity\":1}", 14, &quantity, &error) && quantity == 1);
     CHECK(codec_read_restock("{\"quantity\":1000000000}", 23, &quantity, &error) && quantity == 1000000000);
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
-        CHECK(codec_read_nothing(empty[i], strlen(empty[i]), &error));
+        CHECK(codec_read_nothing(empty[i], strlen(empty[i]), NULL, &error));
 }
 
 /* ---- what is refused ---- */
@@ -172,12 +172,12 @@ static bool is_read(enum reader reader, const char *body, size_t length, struct 
     bool read = false;
     switch (reader) {
     case PURCHASE: read = read_purchase(body, length, &purchase, error); break;
-    case ITEM: read = codec_read_item(body, length, INVENTORY_BATCH, &item, error); break;
+    case ITEM: read = codec_read_item(body, length, &item, error); break;
     case RESTOCK: read = codec_read_restock(body, length, &quantity, error); break;
     case BASKET: return codec_read_basket(body, length, &transaction, error);
     case TRANSFER: return codec_read_transfer(body, length, &transaction, error);
     case LOCK: return codec_read_lock(body, length, url, error);
-    case NOTHING: return codec_read_nothing(body, length, error);
+    case NOTHING: return codec_read_nothing(body, length, NULL, error);
     }
     if (!read) {
         CHECK_STR(purchase.item, "untouched");

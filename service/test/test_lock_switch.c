@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "service/background/lock_switch.h"
+#include "service/log.h"
 #include "service/test/shop.h"
 
 #define RECORD    "seckill:{baskets}:lock"
@@ -392,10 +392,10 @@ static void what_is_shown_of_a_url(void) {
         {"", ""},
         {"redis://\"\\\n", "redis://___"},
         {harness_format("redis://%s", harness_repeat('h', 600)),
-         harness_format("redis://%s", harness_repeat('h', LOCK_NAME_SIZE - 1 - 8))}};
+         harness_format("redis://%s", harness_repeat('h', LOG_LOCK_SIZE - 1 - 8))}};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        char shown[LOCK_NAME_SIZE];
-        lock_name_print(shown, urls[i][0]);
+        char shown[LOG_LOCK_SIZE];
+        log_print_lock(shown, urls[i][0]);
         CHECK_STR(shown, urls[i][1]);
     }
 }

@@ -1,7 +1,7 @@
 /* The pool of threads for what blocks: how much it runs at once, and takes. */
 #include <stdatomic.h>
 
-#include "service/background/blocking_pool.h"
+#include "service/background/background.h"
 #include "test/harness.h"
 
 enum { THREADS = 6, JOBS = 60, PATIENCE_MS = 20000 };

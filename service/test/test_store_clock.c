@@ -1,5 +1,5 @@
 /* The store's clock, by which all instances go. */
-#include "service/background/store_clock.h"
+#include "service/background/background.h"
 
 #include <stdio.h>
 #include <string.h>
