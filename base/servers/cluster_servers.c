@@ -1,4 +1,4 @@
-#include "base/servers/cluster_servers.h"
+#include "base/servers/local_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

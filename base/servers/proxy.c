@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/servers/local_server.h"
+#include "base/servers/local_servers.h"
 
 enum { PAIRS_MAX = 256, BUFFER_SIZE = 65536, BACKLOG = 128, SEND_S = 2, SLEEP_MS = 60000 };
 

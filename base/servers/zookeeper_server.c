@@ -1,4 +1,4 @@
-#include "base/servers/zookeeper_server.h"
+#include "base/servers/local_servers.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/servers/sentinel_servers.h"
 #include "lock/libetcd/etcd.h"
 
 enum {
