@@ -1,4 +1,21 @@
-#include "base/redis/async/barrier.h"
+/* Hands out the replies of a connection (struct redis_config, `hold`) once enough replicas have all that
+ * the server had written by then: "acknowledged" means "replicated".
+ *
+ * - WAIT blocks its own connection. So barriers take turns on two connections of their own: a reply that
+ *   comes while one barrier is in flight need not wait for its end to get the next.
+ * - A barrier reads the server's history and offset (INFO replication), waits (WAIT), and reads them
+ *   again, with the offsets that the replicas have told. If the history is still that of the connection,
+ *   all replies that came before the barrier are below the first offset. That holds for replies to reads,
+ *   too: nobody is shown an order that is not safe.
+ * - WAIT saves time and proves nothing: what it waits for differs between versions. It needs a write
+ *   before it, to a key of this server. Where there is no such key, or the write is refused, the offsets
+ *   are polled.
+ * - If too few replicas answer in time, the connection breaks: its replies are lost, that is unknown. It
+ *   is not up again before enough replicas have everything.
+ *
+ * WAIT is best effort: Redis may promote a replica that lacks a write in place of one that has it. With
+ * one replica there is no such other. */
+#include "base/redis/async/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "base/redis/async/connection.h"
+#include "base/redis/async/driver.h"
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/async/dial.h"
-#include "base/redis/backoff.h"
 #include "base/redis/redirect.h"
 
 /* ---- hiredis on a libuv loop ----

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/redis/info.h"
-#include "base/redis/reply.h"
+#include "base/redis/resp.h"
 #include "base/redis/url.h"
 
 /* `value` is valid only within the callback. NULL: the connection broke after the call was queued, so that it
@@ -86,7 +86,7 @@ void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char 
     __attribute__((format(printf, 4, 5)));
 void redis_vcallf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, va_list list)
     __attribute__((format(printf, 4, 0)));
-/* The same with a command that is formatted already (command.h). `length` 0: the caller had no memory for
+/* The same with a command that is formatted already (resp.h). `length` 0: the caller had no memory for
  * it. */
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *command, size_t length);
 /* Formats a command, to be freed by free(). NULL when out of memory. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/redis/async/dial.h"
+#include "base/redis/async/driver.h"
 
 enum { TICK_MS = 50, LATE_MS = 500 };
 

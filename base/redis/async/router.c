@@ -1,4 +1,4 @@
-#include "base/redis/async/router.h"
+#include "base/redis/async/driver.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/decimal.h"
 #include "base/metric.h"
-#include "base/redis/backoff.h"
 #include "base/redis/redirect.h"
 
 enum { TICK_MS = 10 };

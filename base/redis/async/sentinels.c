@@ -1,4 +1,10 @@
-#include "base/redis/async/sentinels.h"
+/* Asks Sentinels where the master is (election.h): before each connection, and once a second while one is up.
+ *
+ * All are asked at once, and all are heard, since one may be the first to know of a failover. One that did
+ * not answer in time is asked again each time, but not waited for until it has answered: otherwise one that
+ * hangs would make each search as long as an outage. A connection that is up stays so until the Sentinels
+ * name another master. That the server found is a master is checked by INFO replication (connection.h). */
+#include "base/redis/async/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,21 +1,23 @@
-#include "base/redis/async/servers.h"
+/* The servers behind one URL, a connection to each, and which of them has a key.
+ *
+ * - The servers of a cluster are its masters, as the cluster names them.
+ * - The map of slots (CLUSTER SLOTS) is read from one server after the other, until one knows it.
+ * - A server that stood still may tell an old map, with itself as master. So a map is not believed if its
+ *   epoch is lower than that of the last one.
+ * - Calls in flight at a master that has lost its slots count as lost: it may have been replaced.
+ * - A server that has left the cluster is dropped once it is idle.
+ *
+ * Everything belongs to the loop's thread. */
+#include "base/redis/async/driver.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/async/barrier.h"
-#include "base/redis/async/sentinels.h"
-#include "base/redis/backoff.h"
-#include "base/redis/info.h"
+#include "base/redis/redirect.h"
 
-enum {
-    MAP_JITTER_MS = 250,
-    IDLE_MS = 10000,
-    OLD_MAP_MS = 10000, /* after that it is believed: the cluster was made anew */
-    SENTINEL_TIMEOUT_MS = 500
-};
+enum { MAP_JITTER_MS = 250, SENTINEL_TIMEOUT_MS = 500 };
 
 bool servers_are_cluster(const struct servers *servers) {
     return servers->config.url->kind == REDIS_URL_CLUSTER;
@@ -208,10 +210,7 @@ static void server_drop(struct servers *servers, int i) {
     servers->server[i] = servers->server[--servers->count];
     servers->owners
         .moves++; /* who goes through the servers may have passed this place, and miss the last one */
-    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
-        if (servers->owners.of_slot[slot] == server)
-            redis_owners_set(&servers->owners, slot, NULL);
-    }
+    redis_owners_forget(&servers->owners, server);
     disconnect(server);
     free(server);
 }
@@ -295,20 +294,7 @@ static void servers_install(struct servers *servers) {
 }
 
 static void servers_on_epoch(void *ctx, const struct redis_value *value) {
-    struct servers *servers = ctx;
-    const char *info = value ? redis_value_text(value) : NULL;
-    char epoch[24];
-    servers->told_epoch =
-        info && info_find(info, "cluster_current_epoch", epoch, sizeof epoch) ? strtoll(epoch, NULL, 10) : 0;
-}
-
-static bool is_old(struct servers *servers) {
-    int64_t now_ms = clock_mono_ms(servers->config.clock);
-    if (servers->told_epoch == 0 || servers->told_epoch >= servers->epoch)
-        return false;
-    if (servers->old_since_ms == 0)
-        servers->old_since_ms = now_ms;
-    return now_ms - servers->old_since_ms < OLD_MAP_MS;
+    ((struct servers *)ctx)->told_epoch = redis_slots_epoch(value);
 }
 
 static void servers_on_map(void *ctx, const struct redis_value *value) {
@@ -318,9 +304,8 @@ static void servers_on_map(void *ctx, const struct redis_value *value) {
     if (servers->closing)
         return;
     const char *error = redis_value_error(value);
-    if (value && !is_old(servers) && redis_slots_read(servers->slots, value, asked)) {
-        servers->epoch = servers->told_epoch;
-        servers->old_since_ms = 0;
+    if (value && redis_slots_read(servers->slots, value, asked, servers->told_epoch,
+                                  clock_mono_ms(servers->config.clock))) {
         servers_install(servers);
         return;
     }
@@ -355,14 +340,6 @@ static void read_map(struct servers *servers) {
     add_named(servers);
 }
 
-/* A slot moves to a server that is no master yet: so it is kept for a while. */
-static bool is_needed(struct server *server, int64_t now_ms) {
-    bool idle = !server->is_master && redis_is_idle(server->redis);
-    if (!idle || server->idle_since_ms == 0)
-        server->idle_since_ms = idle ? now_ms : 0;
-    return !idle || now_ms - server->idle_since_ms < IDLE_MS;
-}
-
 /* Of a cluster those that the leader does not have any more are closed. */
 static void follow_all(struct servers *servers) {
     for (int i = servers->count; i-- > 0;) {
@@ -388,7 +365,9 @@ void servers_tick(struct servers *servers) {
     if (servers->wanted || servers->asked)
         return;
     for (int i = servers->count; i-- > 0;) {
-        if (!is_needed(servers->server[i], now_ms))
+        struct server *server = servers->server[i];
+        bool is_idle = !server->is_master && redis_is_idle(server->redis);
+        if (redis_server_is_over(&server->idle_since_ms, is_idle, now_ms))
             server_drop(servers, i);
     }
 }

@@ -1,10 +1,9 @@
-#include "base/redis/blocking/sentinels.h"
+#include "base/redis/blocking/driver.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/redis/blocking/dial.h"
 #include "base/waiter.h"
 
 /* ---- one Sentinel, asked by a thread of its own ---- */

@@ -5,7 +5,8 @@
  * - In a cluster a call goes to the server that has the slot of its key, as far as is known. redirect.h says
  *   what an error means for it.
  * - The thread that finds the map of slots (CLUSTER SLOTS) outdated reads it, at most once a second.
- * - A server that is neither in the map nor in the URL is forgotten.
+ * - A map that is older than the last one is not believed, and a server that has no slot and is not in the
+ * URL is forgotten once it was idle for some time: both as in the other driver (slots.h).
  *
  * Any thread may call all functions but the first two. */
 #ifndef BASE_REDIS_BLOCKING_SERVERS_H
