@@ -60,19 +60,18 @@ bool directory_open(struct directory *directory, const char *prefix) {
     int ends[2];
     if (!directory_make(directory->path, prefix))
         return false;
-    if (pipe(ends) != 0)
-        goto no_pipe;
-    directory->sweeper = fork();
-    if (directory->sweeper == 0) {
+    if (pipe(ends) == 0) {
+        directory->sweeper = fork();
+        if (directory->sweeper == 0) {
+            close(ends[1]);
+            directory_sweep(directory->path, ends[0]);
+        }
+        close(ends[0]);
+        directory->alive = ends[1];
+        if (directory->sweeper > 0)
+            return true;
         close(ends[1]);
-        directory_sweep(directory->path, ends[0]);
     }
-    close(ends[0]);
-    directory->alive = ends[1];
-    if (directory->sweeper > 0)
-        return true;
-    close(ends[1]);
-no_pipe:
     directory_remove(directory->path);
     return false;
 }
@@ -148,6 +147,13 @@ const char *local_server_add_options(const char *argv[], size_t size, const char
     }
     argv[n] = NULL;
     return NULL;
+}
+
+const char *local_server_add_words(const char *argv[], size_t size, char *words) {
+    const char *error = NULL;
+    for (char *rest, *word = strtok_r(words, " ", &rest); word && !error; word = strtok_r(NULL, " ", &rest))
+        error = local_server_add_options(argv, size, (const char *[]){word, NULL});
+    return error;
 }
 
 const char *local_server_spawn(struct proc *proc, const char *const argv[], const char *const env[],

@@ -43,6 +43,9 @@ int local_server_free_port(void);
 const char *local_server_place(int *port, char path[LOCAL_SERVER_DIR_SIZE], const char *dir);
 /* Appends `more` to a command line, which has room for `size` words. */
 const char *local_server_add_options(const char *argv[], size_t size, const char *const more[]);
+/* The same with words that have blanks between them, which are overwritten; the command line points to them.
+ */
+const char *local_server_add_words(const char *argv[], size_t size, char *words);
 /* proc_start() with the log DIR.log. */
 const char *local_server_spawn(struct proc *proc, const char *const argv[], const char *const env[],
                                const char *dir);

@@ -49,10 +49,6 @@ struct proxy {
     size_t count;
 };
 
-static int64_t proxy_now_ms(void) {
-    return clock_now_ns() / 1000000;
-}
-
 /* ---- sockets ---- */
 
 static int proxy_socket(int port, bool listening) {
@@ -184,7 +180,7 @@ static bool proxy_pass_reply(struct proxy *proxy, struct proxy_pair *pair) {
     bool meant = !*proxy->after || pair->met;
     bool delays = meant && mode == PROXY_DELAY && !pair->due_ms;
     if (delays)
-        pair->due_ms = proxy_now_ms() + proxy->n;
+        pair->due_ms = clock_now_ms() + proxy->n;
     if (delays || mode == PROXY_SILENT ||
         mode == PROXY_REFUSE) { /* the last two just set, and not applied yet */
         pthread_mutex_unlock(&proxy->lock);
@@ -225,7 +221,7 @@ static void proxy_apply_settings(struct proxy *proxy) {
 
 /* Returns for how long poll may sleep, or -1 when the thread is to end. A descriptor of -1 is not polled. */
 static int proxy_prepare(struct proxy *proxy, struct pollfd *polled) {
-    int64_t now_ms = proxy_now_ms(), sleep_ms = SLEEP_MS;
+    int64_t now_ms = clock_now_ms(), sleep_ms = SLEEP_MS;
     pthread_mutex_lock(&proxy->lock);
     if (proxy->dirty)
         proxy_apply_settings(proxy);

@@ -57,17 +57,17 @@ struct wait {
 };
 
 struct barrier {
-    struct redis *held;
-    const struct clock *clock;
-    int replicas, timeout_ms;
+    const struct server *server;
+    struct redis *held; /* the connection to it */
+    const struct servers_config *config;
+    /* A connection that lacks replicas when it is prepared is kept: the Sentinels' client breaks it when
+     * another server is the master. Otherwise it breaks, and the server is looked up anew. */
     bool patient;
     barrier_owns_fn *owns;
-    void *ctx;
     struct wait waits[IN_FLIGHT_MAX];
     struct wait admission; /* on the held connection itself */
     uint64_t waited;       /* the replies up to this one have their barrier */
     uv_prepare_t turn;
-    const char *key_prefix;
     char key[KEY_SIZE]; /* at this server; "": none is known */
     unsigned next_key;
     char too_few[64];
@@ -75,7 +75,7 @@ struct barrier {
 
 /* Ends before the time-out of its connection. */
 static int wait_ms(const struct barrier *barrier) {
-    return barrier->timeout_ms * 3 / 4;
+    return barrier->config->timeout_ms * 3 / 4;
 }
 
 /* ---- the mark ---- */
@@ -83,9 +83,9 @@ static int wait_ms(const struct barrier *barrier) {
 /* A server of few slots has few of the keys: the search goes on with the next barrier. */
 static bool find_key(struct barrier *barrier) {
     for (int i = 0; i < KEYS_TRIED && !barrier->key[0]; i++) {
-        snprintf(barrier->key, sizeof barrier->key, "%s{barrier:%u}", barrier->key_prefix,
+        snprintf(barrier->key, sizeof barrier->key, "%s{barrier:%u}", barrier->config->key_prefix,
                  barrier->next_key++);
-        if (!barrier->owns(barrier->ctx, barrier->key))
+        if (!barrier->owns(barrier->server, barrier->key))
             barrier->key[0] = '\0';
     }
     return barrier->key[0];
@@ -134,12 +134,12 @@ static void begin(struct wait *wait) {
     struct barrier *barrier = wait->barrier;
     wait->in_flight = true;
     wait->offset = -1;
-    wait->since_ms = clock_mono_ms(barrier->clock);
-    wait->count = redis_held(barrier->held);
+    wait->since_ms = clock_mono_ms(barrier->config->clock);
+    wait->count = barrier->held->held_count;
     wait->send(wait->redis, on_begun, wait, 2, (const char *[]){"INFO", "replication"});
     if (find_key(barrier))
         wait->send(wait->redis, on_marked, barrier, 4, (const char *[]){"EVAL", mark, "1", barrier->key});
-    send_wait(wait, barrier->replicas, wait_ms(barrier));
+    send_wait(wait, barrier->config->replicas, wait_ms(barrier));
 }
 
 static void pass(const struct wait *wait, int replicas) {
@@ -157,15 +157,15 @@ static void on_polled(void *ctx, const struct redis_value *value) {
     struct replication now;
     const char *same = read_history(wait, value, &now);
     int replicas = same ? replication_count(same, wait->offset) : 0;
-    bool over = clock_mono_ms(barrier->clock) - wait->since_ms >= wait_ms(barrier);
-    if (same && wait->offset >= 0 && replicas < barrier->replicas && !over) {
+    bool over = clock_mono_ms(barrier->config->clock) - wait->since_ms >= wait_ms(barrier);
+    if (same && wait->offset >= 0 && replicas < barrier->config->replicas && !over) {
         send_wait(wait, REPLICAS_NEVER, POLL_MS);
         return;
     }
     wait->in_flight = false;
-    const char *fault = !same || wait->offset < 0      ? another_history
-                        : replicas < barrier->replicas ? barrier->too_few
-                                                       : NULL;
+    const char *fault = !same || wait->offset < 0              ? another_history
+                        : replicas < barrier->config->replicas ? barrier->too_few
+                                                               : NULL;
     if (!value || value == redis_unsent)
         barrier->waited = 0; /* those that are held still need another one */
     else if (!fault)
@@ -180,11 +180,11 @@ static void on_turn(uv_prepare_t *turn) {
     struct barrier *barrier = turn->data;
     if (!redis_is_up(barrier->held))
         return; /* nothing is held any more */
-    for (int i = 0; i < IN_FLIGHT_MAX && redis_held(barrier->held) > barrier->waited; i++) {
+    for (int i = 0; i < IN_FLIGHT_MAX && barrier->held->held_count > barrier->waited; i++) {
         struct wait *wait = &barrier->waits[i];
         if (!wait->redis || wait->in_flight || !redis_is_up(wait->redis))
             continue;
-        barrier->waited = redis_held(barrier->held);
+        barrier->waited = barrier->held->held_count;
         begin(wait);
         redis_flush(wait->redis);
     }
@@ -203,8 +203,8 @@ static bool connect_anew(struct wait *wait) {
     const struct barrier *barrier = wait->barrier;
     redis_close(wait->redis);
     wait->redis = redis_open(&(struct redis_config){.loop = barrier->turn.loop,
-                                                    .clock = barrier->clock,
-                                                    .timeout_ms = barrier->timeout_ms,
+                                                    .clock = barrier->config->clock,
+                                                    .timeout_ms = barrier->config->timeout_ms,
                                                     .find = find_same,
                                                     .ctx = wait});
     return wait->redis != NULL;
@@ -222,21 +222,19 @@ void barrier_admit(struct barrier *barrier) {
     begin(&barrier->admission);
 }
 
-struct barrier *barrier_open(const struct barrier_config *config) {
+struct barrier *barrier_open(struct server *server, barrier_owns_fn *owns) {
+    const struct servers_config *config = &server->of->config;
     struct barrier *barrier = calloc(1, sizeof *barrier);
     if (!barrier)
         return NULL;
-    barrier->held = config->held;
-    barrier->clock = config->clock;
-    barrier->replicas = config->replicas;
-    barrier->timeout_ms = config->timeout_ms;
-    barrier->patient = config->patient;
-    barrier->key_prefix = config->key_prefix;
-    barrier->owns = config->owns;
-    barrier->ctx = config->ctx;
+    *barrier = (struct barrier){.server = server,
+                                .held = server->redis,
+                                .config = config,
+                                .patient = server->of->sentinels != NULL,
+                                .owns = owns};
     for (int i = 0; i < IN_FLIGHT_MAX; i++)
         barrier->waits[i] = (struct wait){.barrier = barrier, .send = redis_call};
-    barrier->admission = (struct wait){.barrier = barrier, .redis = config->held, .send = redis_greet};
+    barrier->admission = (struct wait){.barrier = barrier, .redis = server->redis, .send = redis_greet};
     snprintf(barrier->too_few, sizeof barrier->too_few, "fewer than %d replicas have what was written",
              config->replicas);
     barrier->turn.data = barrier;

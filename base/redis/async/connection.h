@@ -98,10 +98,8 @@ void redis_flush(struct redis *redis);
  * there. */
 void redis_push(struct redis *redis);
 
-/* How many replies were held back so far. */
-uint64_t redis_held(const struct redis *redis);
-/* Hands out the first `count` of these, unless that was done before: `replicas` replicas have what they
- * tell. */
+/* Hands out the first `count` of all replies that were held back, unless that was done before: `replicas`
+ * replicas have what they tell. */
 void redis_release(struct redis *redis, uint64_t count, int replicas);
 /* The number of replicas of the last redis_release(). 0: there was none since the connection was made. */
 int redis_replicas(const struct redis *redis);

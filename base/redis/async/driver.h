@@ -3,29 +3,31 @@
 #ifndef BASE_REDIS_ASYNC_DRIVER_H
 #define BASE_REDIS_ASYNC_DRIVER_H
 
+#include <sys/queue.h>
+
 #include "base/redis/async/router.h"
 
 /* ---- a connection: dial.c makes it, connection.c has its calls and its end ---- */
 
 struct redisAsyncContext;
 
-/* A call that waits for its reply. Replies come in order, so the head of the list is the oldest call. */
+/* A call that waits for its reply. */
 struct redis_pending {
+    STAILQ_ENTRY(redis_pending) next;
     struct redis *redis;
     redis_reply_fn *fn;
     void *ctx;
     int64_t since_ms;
     bool early; /* queued before the connection was up */
-    struct redis_pending *next;
 };
 
 /* A reply that is held back. */
 struct redis_held {
+    STAILQ_ENTRY(redis_held) next;
     redis_reply_fn *fn;
     void *ctx;
     struct redis_value *value;
     int64_t since_ms;
-    struct redis_held *next;
 };
 
 struct redis_poll;
@@ -34,8 +36,9 @@ struct redis {
     struct redis_config config;
     struct redisAsyncContext *hiredis; /* NULL between two attempts */
     struct redis_poll *poll;
-    struct redis_pending *oldest, *newest, *spare;
-    struct redis_held *held, *last_held;
+    STAILQ_HEAD(redis_calls, redis_pending) pending; /* replies come in order: the first is the oldest */
+    struct redis_calls spare;                        /* memory for calls */
+    STAILQ_HEAD(redis_replies, redis_held) held;
     struct redis_output output;    /* where a command is formatted */
     uint64_t held_count, released; /* so far */
     int replicas;                  /* have what was released last */
@@ -65,10 +68,8 @@ struct redis_poll *redis_poll_start(uv_loop_t *loop, struct redisAsyncContext *h
 
 struct sentinels;
 
-/* NULL when out of memory. `url` and `clock` must outlive it. A Sentinel that does not answer within
- * `timeout_ms` is silent. */
-struct sentinels *sentinels_open(uv_loop_t *loop, const struct redis_url *url, const struct clock *clock,
-                                 int timeout_ms);
+/* For the Sentinels of config->url; `config` must outlive it. NULL when out of memory. */
+struct sentinels *sentinels_open(const struct servers_config *config);
 /* Looks the master up for a connection: `find` of struct redis_config. Always for the same one, which is
  * broken later if the Sentinels name another master. */
 void sentinels_find(struct sentinels *sentinels, struct redis *redis);
@@ -79,24 +80,11 @@ void sentinels_close(struct sentinels *sentinels);
 
 struct barrier;
 
-/* Whether the held connection's server has the key, as far as is known. */
-typedef bool barrier_owns_fn(void *ctx, const char *key);
+/* Whether this server has the key, as far as is known. */
+typedef bool barrier_owns_fn(const struct server *server, const char *key);
 
-struct barrier_config {
-    uv_loop_t *loop;
-    const struct clock *clock;
-    int timeout_ms, replicas;
-    struct redis *held; /* must be closed before the barrier */
-    /* A connection that lacks replicas when it is prepared is kept: the Sentinels' client breaks it when
-     * another server is the master. Otherwise it breaks, and the server is looked up anew. */
-    bool patient;
-    const char *key_prefix; /* of keys that no call uses; must outlive the barrier */
-    barrier_owns_fn *owns;
-    void *ctx;
-};
-
-/* NULL when out of memory. */
-struct barrier *barrier_open(const struct barrier_config *config);
+/* For the replies of server->redis, which must be closed before the barrier. NULL when out of memory. */
+struct barrier *barrier_open(struct server *server, barrier_owns_fn *owns);
 /* The connection is prepared (connection.h): admits it once enough replicas have everything. May be called
  * again meanwhile. */
 void barrier_admit(struct barrier *barrier);

@@ -17,7 +17,7 @@
 
 #include "base/redis/redirect.h"
 
-enum { MAP_JITTER_MS = 250, SENTINEL_TIMEOUT_MS = 500 };
+enum { MAP_JITTER_MS = 250 };
 
 bool servers_are_cluster(const struct servers *servers) {
     return servers->config.url->kind == REDIS_URL_CLUSTER;
@@ -119,8 +119,7 @@ static bool owns_slots(const struct server *server) {
     return slot < REDIS_SLOTS;
 }
 
-static bool owns_key(void *ctx, const char *key) {
-    const struct server *server = ctx;
+static bool owns_key(const struct server *server, const char *key) {
     return servers_of_key(server->of, key) == server;
 }
 
@@ -178,15 +177,7 @@ static struct server *server_add(struct servers *servers, const struct redis_tar
                                   .ctx = server};
     server->redis = redis_open(&config);
     if (server->redis && config.hold)
-        server->barrier = barrier_open(&(struct barrier_config){.loop = config.loop,
-                                                                .clock = config.clock,
-                                                                .timeout_ms = config.timeout_ms,
-                                                                .replicas = servers->config.replicas,
-                                                                .held = server->redis,
-                                                                .patient = servers->sentinels != NULL,
-                                                                .key_prefix = servers->config.key_prefix,
-                                                                .owns = owns_key,
-                                                                .ctx = server});
+        server->barrier = barrier_open(server, owns_key);
     if (!server->redis || (config.hold && !server->barrier)) {
         redis_close(server->redis);
         free(server);
@@ -386,7 +377,7 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
         return false;
     }
     if (config->url->kind == REDIS_URL_SENTINEL && !config->leader &&
-        !(servers->sentinels = sentinels_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
+        !(servers->sentinels = sentinels_open(&servers->config)))
         return false;
     if (server_add(servers, &config->url->servers[0]))
         return true;

@@ -121,7 +121,7 @@ static void server_free(struct server *server) {
 /* Forgets the servers of a cluster that are not needed any more. Their subscribers' threads end by
  * themselves. */
 static void servers_tidy(struct redis_servers *servers) {
-    int64_t now_ms = clock_now_ns() / 1000000;
+    int64_t now_ms = clock_now_ms();
     int kept = 0, left = 0;
     if (servers->outdated || servers->reading || now_ms < servers->tidy_at_ms)
         return;
