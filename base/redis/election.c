@@ -58,11 +58,11 @@ enum redis_elected redis_election_end(struct redis_election *election, int asked
 }
 
 const char *redis_elected_text(enum redis_elected elected) {
-    switch (elected) {
-    case REDIS_ELECTED: return "";
-    case REDIS_ELECTION_REPLACING: return "the Sentinels are replacing the master";
-    case REDIS_ELECTION_OLDER: return "the Sentinels that answer have not heard of the newest failover";
-    case REDIS_ELECTION_SILENT: break;
-    }
-    return "no Sentinel answers";
+    static const char *const texts[] = {
+        [REDIS_ELECTED] = "",
+        [REDIS_ELECTION_REPLACING] = "the Sentinels are replacing the master",
+        [REDIS_ELECTION_OLDER] = "the Sentinels that answer have not heard of the newest failover",
+        [REDIS_ELECTION_SILENT] = "no Sentinel answers",
+    };
+    return texts[elected];
 }

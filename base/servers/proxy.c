@@ -32,7 +32,6 @@ struct proxy {
     int port;
     int wake; /* eventfd: the settings changed */
     pthread_t thread;
-    bool joined;
 
     pthread_mutex_t lock; /* of the settings */
     pthread_cond_t applied;
@@ -250,7 +249,7 @@ static void *proxy_serve(void *arg) {
         if (polled[0].revents && read(proxy->wake, &wakes, sizeof wakes) < 0)
             break;
         for (size_t i = proxy->count;
-             i-- > 0;) { /* from the last down: to drop one moves the last into its place */
+             i-- > 0;) { /* from the last down: a drop moves the last into its place */
             struct proxy_pair *pair = &proxy->pairs[i];
             if ((polled[2 + 2 * i].revents && !proxy_pass_request(proxy, pair)) ||
                 (polled[3 + 2 * i].revents && !proxy_pass_reply(proxy, pair)))
@@ -309,19 +308,12 @@ struct proxy *proxy_open(int target_port) {
     return NULL;
 }
 
-void proxy_stop(struct proxy *proxy) {
-    if (!proxy || proxy->joined || !proxy_begin_change(proxy))
+void proxy_free(struct proxy *proxy) {
+    if (!proxy_begin_change(proxy))
         return;
     proxy->stopping = true;
     proxy_end_change(proxy);
     pthread_join(proxy->thread, NULL);
-    proxy->joined = true;
-}
-
-void proxy_free(struct proxy *proxy) {
-    if (!proxy)
-        return;
-    proxy_stop(proxy);
     proxy_dispose(proxy);
 }
 
@@ -339,6 +331,10 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *aft
     snprintf(proxy->after, sizeof proxy->after, "%s", after ? after : "");
     proxy->before[0] = '\0';
     proxy_end_change(proxy);
+}
+
+void proxy_stop(struct proxy *proxy) {
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
 }
 
 void proxy_silence(struct proxy *proxy) {

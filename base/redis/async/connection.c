@@ -170,7 +170,7 @@ static void connection_on_reply(redisAsyncContext *hiredis, void *reply, void *d
         reply = NULL;
     }
     if (!reply)
-        connection_lose_held(redis); /* they come first */
+        connection_lose_held(redis); /* they are older, and answered first */
     if (fn && !held)
         fn(ctx, reply);
     const char *error = redis_value_error(reply);
@@ -200,7 +200,7 @@ void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *
     return;
 unsent:
     if (open)
-        redis_break(redis, "out of memory"); /* calls that belong together are not torn */
+        redis_break(redis, "out of memory"); /* of calls that belong together none may be missing */
     if (fn)
         fn(ctx, redis_unsent);
 }
@@ -293,7 +293,7 @@ const struct replication *redis_history(const struct redis *redis) {
 }
 
 /* When its first replica comes, and when it has had none for long, a master gives its history a new id and
- * goes on. One that was promoted goes on from another, and names it. */
+ * goes on. A replica that was promoted goes on from another history, and names that one. */
 void redis_note_history(struct redis *redis, const struct replication *now) {
     bool same = strcmp(now->id, redis->history.id) == 0 && now->is_master == redis->history.is_master;
     if (same || (now->is_master && redis->history.is_master && !now->before[0]))

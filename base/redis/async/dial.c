@@ -165,7 +165,7 @@ static void dial_on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
     int64_t now_ms = clock_mono_ms(redis->config.clock), since_ms = now_ms - redis->ticked_ms;
     redis->ticked_ms = now_ms;
-    /* This process was stopped, not the store: it reads what has come before the next tick. */
+    /* This process was stopped, not the store: what has come meanwhile is read before the next tick. */
     redis->late = !redis->late && since_ms > LATE_MS;
     if (redis->late)
         return;

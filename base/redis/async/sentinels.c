@@ -1,9 +1,10 @@
 /* Asks Sentinels where the master is (election.h): before each connection, and once a second while one is up.
  *
- * All are asked at once, and all are heard, since one may be the first to know of a failover. One that did
- * not answer in time is asked again each time, but not waited for until it has answered: otherwise one that
- * hangs would make each search as long as an outage. A connection that is up stays so until the Sentinels
- * name another master. That the server found is a master is checked by INFO replication (connection.h). */
+ * All are asked at once, and all are heard, since one may be the first to know of a failover. A Sentinel that
+ * did not answer in time is still asked each time, but not waited for until it has answered once: otherwise
+ * one that hangs would make each search as long as an outage. A connection that is up stays so until the
+ * Sentinels name another master. That the server found is a master is checked by INFO replication
+ * (connection.h). */
 #include "base/redis/async/driver.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct question {
     struct sentinels *sentinels;
     struct redis *redis; /* NULL: it is over */
     int64_t asked_ms;
-    /* The last one had no answer in time. A round does not wait for this one, which goes on beside it. */
+    /* The Sentinel did not answer the last question in time: a round does not wait for this one. */
     bool silent;
     struct redis_vote vote;
 };
@@ -31,7 +32,7 @@ struct sentinels {
     bool searching;       /* for `finder`; otherwise a round only watches */
     struct question questions[REDIS_URL_SERVERS_MAX];
     bool running; /* a round */
-    int prompt;   /* answers of this round, of those that it waits for */
+    int prompt;   /* how many of those that the round waits for have answered */
     struct redis_election election;
     int64_t watch_ms; /* when the next round begins */
     int64_t ticked_ms;
@@ -71,7 +72,7 @@ static void round_end(struct sentinels *sentinels) {
     }
 }
 
-/* One that was silent the last time is waited for only if all that answer now were. */
+/* A Sentinel that was silent the last time is waited for only until another one has answered in time. */
 static void round_end_if_decided(struct sentinels *sentinels) {
     bool waits = false;
     for (int i = 0; i < sentinels->config->url->count; i++)
@@ -153,7 +154,7 @@ static void round_begin(struct sentinels *sentinels) {
 
 /* ---- time ---- */
 
-static void check_questions(struct sentinels *sentinels, int64_t now_ms) {
+static void questions_check(struct sentinels *sentinels, int64_t now_ms) {
     for (int i = 0; i < sentinels->config->url->count; i++) {
         struct question *question = &sentinels->questions[i];
         if (question->redis && now_ms - question->asked_ms > TIMEOUT_MS) {
@@ -161,7 +162,7 @@ static void check_questions(struct sentinels *sentinels, int64_t now_ms) {
             question->silent = true;
         } else if (question->redis && *redis_error(question->redis)) {
             question_fail(question, redis_error(question->redis));
-            question->silent = false; /* it is down, which costs no time */
+            question->silent = false; /* it is down, which is known at once */
         }
     }
     round_end_if_decided(sentinels);
@@ -171,9 +172,9 @@ static void sentinels_on_tick(uv_timer_t *tick) {
     struct sentinels *sentinels = tick->data;
     int64_t now_ms = clock_mono_ms(sentinels->config->clock), since_ms = now_ms - sentinels->ticked_ms;
     sentinels->ticked_ms = now_ms;
-    if (since_ms > LATE_MS) /* this process was stopped: it first hears what they have said meanwhile */
+    if (since_ms > LATE_MS) /* this process was stopped: what they have said meanwhile is read first */
         return;
-    check_questions(sentinels, now_ms);
+    questions_check(sentinels, now_ms);
     if (!sentinels->running && redis_is_reached(sentinels->finder) && now_ms >= sentinels->watch_ms)
         round_begin(sentinels);
 }
