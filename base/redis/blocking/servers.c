@@ -1,5 +1,6 @@
 #include "base/redis/blocking/servers.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -173,6 +174,7 @@ static void servers_read_map(struct redis_servers *servers) {
     const char *info[] = {"CLUSTER", "INFO"}, *slots[] = {"CLUSTER", "SLOTS"};
     if (servers->reading || clock_now_ns() < servers->read_at_ns)
         return;
+    assert(servers->count > 0); /* those of the URL stay */
     struct redis_target server = servers->server[servers->next++ % servers->count]->url.servers[0];
     int timeout_ms = servers->timeout_ms / 2;
     servers->reading = true;
@@ -185,9 +187,10 @@ static void servers_read_map(struct redis_servers *servers) {
     redisReply *map = told ? redis_dial_ask(hiredis, until_ns, 2, slots) : NULL;
     int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&servers->mutex);
-    bool is_first = servers->slots->masters == 0;
-    bool good = map && redis_slots_read(servers->slots, redis_value_of(map), server.host,
-                                        redis_slots_epoch(redis_value_of(told)), now_ns / 1000000);
+    int64_t epoch = redis_slots_epoch(redis_value_of(told));
+    bool is_first = servers->slots->masters == 0, is_older = epoch != 0 && epoch < servers->slots->epoch;
+    bool good =
+        map && redis_slots_read(servers->slots, redis_value_of(map), server.host, epoch, now_ns / 1000000);
     servers->reading = false;
     servers->rest_until_ns = good ? 0 : now_ns + MAP_RESTS * (now_ns - since_ns);
     if (good) {
@@ -195,7 +198,10 @@ static void servers_read_map(struct redis_servers *servers) {
         servers_install(servers, is_first);
     } else if (hiredis) {
         const char *error = redis_value_error(redis_value_of(map));
-        redis_report(servers->hooks, &server, error ? error : "it knows of no slots");
+        redis_report(servers->hooks, &server,
+                     error      ? error
+                     : is_older ? "its map of the slots is older than another server's"
+                                : "it knows of no slots");
     }
     freeReplyObject(told);
     freeReplyObject(map);
