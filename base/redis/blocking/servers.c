@@ -15,7 +15,7 @@
 /* There may be more than the masters: a server that a redirection names is added, and forgotten when idle. */
 enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
 /* At least so long after the last time it is looked which servers are to be forgotten. */
-enum { TIDY_MS = 1000 };
+enum { TIDY_MS = 250 };
 /* After a reading of the map that failed the next one waits for so many times as long, which is longer than
  * two calls. */
 enum { MAP_RESTS = 5 };
