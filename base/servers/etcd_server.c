@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CALL_MS = 1000,
-    ANSWER_SIZE = 8192,
-    URL_SIZE = 64,
-    ARGS_MAX = 128,
-    MEMBER_SIZE = 128,
-    WORDS_SIZE = 2048
-};
+enum { CALL_MS = 1000, ANSWER_SIZE = 8192, URL_SIZE = 64 };
+enum { ARGS_MAX = 128, MEMBER_SIZE = 128, WORDS_SIZE = 2048 };
 
 /* ---- what it says over HTTP ---- */
 
@@ -88,8 +82,8 @@ static void etcd_cluster(const struct etcd_server members[], int count, char *cl
  * new member is not added before the others are together for 5 s. */
 static const char *etcd_spawn(struct etcd_server *etcd, const struct etcd_server members[], int count,
                               const char *state) {
-    char cluster[ETCD_SERVERS_MAX * MEMBER_SIZE] = "", client[URL_SIZE], peer[URL_SIZE], door[80],
-                                    words[WORDS_SIZE];
+    char cluster[ETCD_SERVERS_MAX * MEMBER_SIZE] = "", words[WORDS_SIZE];
+    char client[URL_SIZE], peer[URL_SIZE], door[80];
     const char *argv[ARGS_MAX] = {"nsenter", door, "etcd", "--name", etcd->name, "--data-dir", etcd->dir};
     etcd_cluster(members, count, cluster, sizeof cluster);
     etcd_peer_url(etcd, peer);
@@ -97,8 +91,8 @@ static const char *etcd_spawn(struct etcd_server *etcd, const struct etcd_server
     snprintf(door, sizeof door, "--net=%s", etcd->net.door);
     snprintf(words, sizeof words,
              "--logger zap --log-outputs stderr --listen-client-urls %s --advertise-client-urls %s "
-             "--listen-peer-urls %s --initial-advertise-peer-urls %s --initial-cluster %s "
-             "--initial-cluster-state %s "
+             "--listen-peer-urls %s --initial-advertise-peer-urls %s "
+             "--initial-cluster %s --initial-cluster-state %s "
              "--heartbeat-interval 30 --election-timeout 300 --initial-election-tick-advance=false "
              "--strict-reconfig-check=false --unsafe-no-fsync",
              client, client, peer, peer, cluster, state);

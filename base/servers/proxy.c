@@ -248,8 +248,8 @@ static void *proxy_serve(void *arg) {
         uint64_t wakes;
         if (polled[0].revents && read(proxy->wake, &wakes, sizeof wakes) < 0)
             break;
-        for (size_t i = proxy->count;
-             i-- > 0;) { /* from the last down: a drop moves the last into its place */
+        /* From the last down: a drop moves the last into its place. */
+        for (size_t i = proxy->count; i-- > 0;) {
             struct proxy_pair *pair = &proxy->pairs[i];
             if ((polled[2 + 2 * i].revents && !proxy_pass_request(proxy, pair)) ||
                 (polled[3 + 2 * i].revents && !proxy_pass_reply(proxy, pair)))
