@@ -16,7 +16,7 @@ LIB        := $(BUILD)/libinventory.a
 LIB_PARTS  := $(call objects,base) $(call objects,inventory)
 LIBLOCK    := $(BUILD)/liblock.a
 LIBLOCK_SO := $(BUILD)/liblock.so
-LIBLOCK_PARTS := $(call objects,lock) $(addprefix $(O)/base/,clock.o url_parts.o waiter.o) $(patsubst %.c,$(O)/%.o,$(wildcard base/redis/*.c base/redis/blocking/*.c))
+LIBLOCK_PARTS := $(call objects,lock) $(addprefix $(O)/base/,url_parts.o waiter.o) $(patsubst %.c,$(O)/%.o,$(wildcard base/redis/*.c base/redis/blocking/*.c))
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
 LIBETCD_PARTS := $(call objects,lock/libetcd) $(addprefix $(O)/base/,url_parts.o waiter.o) $(O)/gen/etcd.pb-c.o
@@ -28,7 +28,7 @@ LAB        := $(filter-out %/main.o,$(call objects,loadtest/lab))
 LOCK_BENCH := $(filter-out %/main.o,$(call objects,lock/bench))
 # The harness brings the launcher of servers along: not all tests are linked with libinventory.a, which has it, too.
 HARNESS    := $(filter-out %/fuzz_main.o %/stops.o,$(call objects,test)) \
-              $(filter $(O)/base/servers/%,$(call objects,base)) $(O)/base/clock.o $(O)/base/redis/info.o
+              $(filter $(O)/base/servers/%,$(call objects,base)) $(O)/base/redis/info.o
 MODULES    := base inventory lock lock/libetcd service loadtest loadtest/lab test
 PROGRAMS   := $(BUILD)/seckilld $(BUILD)/seckill-load $(BUILD)/lock-bench $(BUILD)/seckill-lab
 # A clock for servers, which tests and the lab turn; never sanitized, since it is preloaded into others' programs.

@@ -2,7 +2,9 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 struct clock {
     /* Monotonic; for durations and deadlines. */
@@ -12,8 +14,22 @@ struct clock {
     void *ctx;
 };
 
+static inline int64_t clock_system_mono_ns(void *ctx) {
+    (void)ctx;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline int64_t clock_system_wall_ms(void *ctx) {
+    (void)ctx;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 /* The machine's own clocks. */
-extern const struct clock clock_system;
+static const struct clock clock_system = {.mono_ns = clock_system_mono_ns, .wall_ms = clock_system_wall_ms};
 
 static inline int64_t clock_mono_ns(const struct clock *clock) {
     return clock->mono_ns(clock->ctx);
@@ -21,7 +37,11 @@ static inline int64_t clock_mono_ns(const struct clock *clock) {
 
 /* The machine's monotonic time. */
 static inline int64_t clock_now_ns(void) {
-    return clock_mono_ns(&clock_system);
+    return clock_system_mono_ns(NULL);
+}
+
+static inline int64_t clock_now_ms(void) {
+    return clock_now_ns() / 1000000;
 }
 
 static inline int64_t clock_mono_ms(const struct clock *clock) {

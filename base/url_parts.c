@@ -1,6 +1,5 @@
 #include "base/url_parts.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,24 +28,15 @@ const char *host_read(struct host *host, const char *text, size_t length, int po
     return NULL;
 }
 
-/* -1: not a hexadecimal digit. */
-static int percent_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool percent_decode(char *out, size_t out_size, const char *in, size_t length) {
     size_t n = 0;
     for (size_t i = 0; i < length; i++) {
         char c = in[i];
         if (c == '%') {
-            int high = i + 2 < length ? percent_digit(in[i + 1]) : -1;
-            int low = i + 2 < length ? percent_digit(in[i + 2]) : -1;
-            if (high < 0 || low < 0)
+            char digits[] = {i + 2 < length ? in[i + 1] : '\0', i + 2 < length ? in[i + 2] : '\0', '\0'};
+            if (strspn(digits, "0123456789abcdefABCDEF") < 2)
                 return false;
-            c = (char)(high * 16 + low);
+            c = (char)strtol(digits, NULL, 16);
             i += 2;
         }
         if (c == '\0' || n + 1 >= out_size)

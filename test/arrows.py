@@ -34,9 +34,9 @@ ORDER = {
     'loadtest': 'load_options progress http request_plan judge generator sale_report main',
 }
 
-# Base names that stand for one thing wherever they are. The last four stand in both drivers of base/redis.
+# Base names that stand for one thing wherever they are. The units named last stand in both drivers of base/redis.
 SAME_MEANING = {'main.c', 'Makefile', 'README.md', 'index.html'} | {
-    unit + end for unit in ('connection', 'dial', 'sentinels', 'servers') for end in ('.c', '.h')}
+    unit + end for unit in ('connection', 'dial', 'driver', 'sentinels', 'servers') for end in ('.c', '.h')}
 
 
 def unit(path):

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "base/servers/directory.h"
 
 enum { LIST_MAX = 64, LOG_TAIL = 2000 };
 

@@ -21,12 +21,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/servers/cluster_servers.h"
-#include "base/servers/etcd_server.h"
+#include "base/servers/local_servers.h"
 #include "base/servers/proxy.h"
-#include "base/servers/seckilld_server.h"
-#include "base/servers/sentinel_servers.h"
-#include "base/servers/zookeeper_server.h"
 
 /* ---- tests ---- */
 
@@ -148,7 +144,7 @@ const char *redis_command(const struct redis_server *redis, ...) __attribute__((
 /* The same, where the reply must be an integer or the text of one. */
 long long redis_integer(const struct redis_server *redis, ...) __attribute__((sentinel));
 
-/* ---- a Redis Cluster: see base/servers/cluster_servers.h ---- */
+/* ---- a Redis Cluster: see base/servers/local_servers.h ---- */
 
 void redis_cluster_start(struct redis_cluster *cluster, int masters, int replicas);
 /* Adds a master without slots, to a cluster without replicas. */
@@ -175,7 +171,7 @@ void redis_cluster_move(const struct redis_cluster *cluster, const char *key, co
 /* FLUSHALL on all masters. */
 void redis_cluster_flush(struct redis_cluster *cluster);
 
-/* ---- three Sentinels: see base/servers/sentinel_servers.h ---- */
+/* ---- three Sentinels: see base/servers/local_servers.h ---- */
 
 void redis_sentinel_start(struct redis_sentinel *sentinel); /* with one replica */
 void redis_sentinel_start_with(struct redis_sentinel *sentinel, int replicas);
@@ -249,7 +245,7 @@ const char *zookeeper_ask(const struct zookeeper_server *server, const char *wor
 const char *zookeeper_list(const struct zookeeper_server *server, const char *path);
 void zookeeper_delete(const struct zookeeper_server *server, const char *path);
 
-/* ---- a network that can be cut: its hosts are in base/servers/etcd_server.h ---- */
+/* ---- a network that can be cut: its hosts are in base/servers/local_servers.h ---- */
 
 /* Puts the test program, and all it starts from now on, into a network of its own, which ends with it. Call
  * after harness_begin(), before anything is started. 127.0.0.1 is another one there. */

@@ -38,13 +38,11 @@ void redis_election_add(struct redis_election *election, const struct redis_vote
 }
 
 /* A minority may be cut off: it does not start the time after which older answers are believed. */
-static bool is_older(struct redis_election *election, int asked, int64_t now_ms) {
-    int answers = election->answers;
-    if (election->best.epoch >= election->epoch || answers == asked)
-        return false;
-    if (election->older_since_ms == 0 || 2 * answers < asked)
-        election->older_since_ms = now_ms;
-    return now_ms - election->older_since_ms < REDIS_ELECTION_OLDER_MS;
+static bool election_is_older(struct redis_election *election, int asked, int64_t now_ms) {
+    if (2 * election->answers < asked)
+        election->older_since_ms = 0;
+    return election->answers < asked &&
+           redis_epoch_is_older(election->best.epoch, election->epoch, &election->older_since_ms, now_ms);
 }
 
 enum redis_elected redis_election_end(struct redis_election *election, int asked, int64_t now_ms) {
@@ -52,7 +50,7 @@ enum redis_elected redis_election_end(struct redis_election *election, int asked
         return REDIS_ELECTION_SILENT;
     if (election->replacing)
         return REDIS_ELECTION_REPLACING;
-    if (is_older(election, asked, now_ms))
+    if (election_is_older(election, asked, now_ms))
         return REDIS_ELECTION_OLDER;
     election->epoch = election->best.epoch;
     election->older_since_ms = 0;
@@ -60,11 +58,11 @@ enum redis_elected redis_election_end(struct redis_election *election, int asked
 }
 
 const char *redis_elected_text(enum redis_elected elected) {
-    switch (elected) {
-    case REDIS_ELECTED: return "";
-    case REDIS_ELECTION_REPLACING: return "the Sentinels are replacing the master";
-    case REDIS_ELECTION_OLDER: return "the Sentinels that answer have not heard of the newest failover";
-    case REDIS_ELECTION_SILENT: break;
-    }
-    return "no Sentinel answers";
+    static const char *const texts[] = {
+        [REDIS_ELECTED] = "",
+        [REDIS_ELECTION_REPLACING] = "the Sentinels are replacing the master",
+        [REDIS_ELECTION_OLDER] = "the Sentinels that answer have not heard of the newest failover",
+        [REDIS_ELECTION_SILENT] = "no Sentinel answers",
+    };
+    return texts[elected];
 }

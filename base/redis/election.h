@@ -6,15 +6,13 @@
  *   is elected: the old master may be back, and take writes that its successor will not have.
  * - An answer that is older than what was heard before does not count: those who have heard of the
  *   failover may be cut off. It does count if all Sentinels say so, or if at least half of them have said
- *   so for REDIS_ELECTION_OLDER_MS: then they were made anew.
+ *   so for REDIS_OLDER_MS: then they were made anew.
  *
  * That the elected server is a master is for the driver to check. */
 #ifndef BASE_REDIS_ELECTION_H
 #define BASE_REDIS_ELECTION_H
 
 #include "base/redis/slots.h"
-
-enum { REDIS_ELECTION_OLDER_MS = 10000 };
 
 /* What one Sentinel says. Its state (SENTINEL MASTER) has the old master's address until a failover has
  * ended, and the new epoch from the moment on that the replica is promoted: so the address is asked for by a

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/redis/info.h"
+
 /* CRC-16/XMODEM: polynomial 0x1021, from zero, the highest bit first. */
 static uint16_t crc16(const char *text, size_t length) {
     uint16_t crc = 0;
@@ -40,6 +42,21 @@ bool redis_address_read(struct redis_address *address, const char *host, size_t 
     return true;
 }
 
+bool redis_epoch_is_older(int64_t told, int64_t known, int64_t *older_since_ms, int64_t now_ms) {
+    if (told >= known)
+        return false;
+    if (*older_since_ms == 0)
+        *older_since_ms = now_ms;
+    return now_ms - *older_since_ms < REDIS_OLDER_MS;
+}
+
+int64_t redis_slots_epoch(const struct redis_value *reply) {
+    const char *info = reply ? redis_value_text(reply) : NULL;
+    char epoch[24] = "";
+    return info && info_find(info, "cluster_current_epoch", epoch, sizeof epoch) ? strtoll(epoch, NULL, 10)
+                                                                                 : 0;
+}
+
 /* ---- CLUSTER SLOTS: for each range its first and last slot, its master [host, port, …], its replicas ----
  */
 
@@ -58,21 +75,16 @@ static bool read_master(struct redis_address *address, const struct redis_value 
                               host ? redis_value_length(host) : 0, redis_value_integer(port, 0), asked);
 }
 
-int16_t redis_slots_find(const struct redis_slots *slots, const struct redis_address *address) {
-    for (int i = 0; i < slots->masters; i++) {
-        if (redis_address_is_same(&slots->master[i], address))
-            return (int16_t)i;
-    }
-    return REDIS_SLOT_NOBODY;
-}
-
 /* The number of this master; REDIS_SLOT_NOBODY: there are too many. */
 static int16_t find_or_add(struct redis_slots *slots, const struct redis_address *address) {
-    int16_t number = redis_slots_find(slots, address);
-    if (number != REDIS_SLOT_NOBODY || slots->masters == REDIS_MASTERS_MAX)
-        return number;
-    slots->master[slots->masters] = *address;
-    return (int16_t)slots->masters++;
+    int i = 0;
+    while (i < slots->masters && !redis_address_is_same(&slots->master[i], address))
+        i++;
+    if (i == REDIS_MASTERS_MAX)
+        return REDIS_SLOT_NOBODY;
+    if (i == slots->masters)
+        slots->master[slots->masters++] = *address;
+    return (int16_t)i;
 }
 
 static void read_range(struct redis_slots *slots, const struct redis_value *range, const char *asked) {
@@ -90,10 +102,14 @@ static void read_range(struct redis_slots *slots, const struct redis_value *rang
         slots->of_slot[slot] = number;
 }
 
-bool redis_slots_read(struct redis_slots *slots, const struct redis_value *reply, const char *asked) {
+bool redis_slots_read(struct redis_slots *slots, const struct redis_value *reply, const char *asked,
+                      int64_t epoch, int64_t now_ms) {
+    if (epoch != 0 && redis_epoch_is_older(epoch, slots->epoch, &slots->older_since_ms, now_ms))
+        return false;
     struct redis_slots *read = calloc(1, sizeof *read);
     if (!read)
         return false;
+    read->epoch = epoch;
     for (int i = 0; i < REDIS_SLOTS; i++)
         read->of_slot[i] = REDIS_SLOT_NOBODY;
     for (size_t i = 0; i < redis_value_count(reply); i++)
@@ -105,7 +121,7 @@ bool redis_slots_read(struct redis_slots *slots, const struct redis_value *reply
     return found;
 }
 
-/* ---- owners ---- */
+/* ---- the servers ---- */
 
 void redis_owners_set(struct redis_owners *owners, int slot, void *owner) {
     owners->moves += owners->of_slot[slot] != owner;
@@ -118,4 +134,17 @@ void redis_owners_install(struct redis_owners *owners, const struct redis_slots 
         int16_t master = slots->of_slot[slot];
         redis_owners_set(owners, slot, master == REDIS_SLOT_NOBODY ? NULL : masters[master]);
     }
+}
+
+void redis_owners_forget(struct redis_owners *owners, const void *owner) {
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        if (owners->of_slot[slot] == owner)
+            redis_owners_set(owners, slot, NULL);
+    }
+}
+
+bool redis_server_is_over(int64_t *idle_since_ms, bool is_idle, int64_t now_ms) {
+    if (!is_idle || *idle_since_ms == 0)
+        *idle_since_ms = is_idle ? now_ms : 0;
+    return is_idle && now_ms - *idle_since_ms >= REDIS_SERVER_IDLE_MS;
 }

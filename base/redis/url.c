@@ -8,11 +8,12 @@
 
 enum { PORT = 6379, SENTINEL_PORT = 26379 };
 
-static const char sentinel_scheme[] = "redis-sentinel://", cluster_scheme[] = "redis-cluster://";
-
-static const char one_form[] = "redis://[[user]:password@]host[:port][/database] or unix://[:password@]/path";
+static const char *const schemes[] = {
+    [REDIS_URL_SENTINEL] = "redis-sentinel://",
+    [REDIS_URL_CLUSTER] = "redis-cluster://",
+};
 static const char *const forms[] = {
-    [REDIS_URL_ONE] = one_form,
+    [REDIS_URL_ONE] = "redis://[[user]:password@]host[:port][/database] or unix://[:password@]/path",
     [REDIS_URL_SENTINEL] = "redis-sentinel://[[user]:password@]host[:port],host,…/MASTER",
     [REDIS_URL_CLUSTER] = "redis-cluster://[[user]:password@]host[:port],host,…",
 };
@@ -178,26 +179,33 @@ static const char *read_path(struct redis_url *url, const char *path) {
     return NULL;
 }
 
-bool redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size) {
-    bool sentinel = strncmp(text, sentinel_scheme, sizeof sentinel_scheme - 1) == 0;
-    struct redis_url read = {.kind = sentinel ? REDIS_URL_SENTINEL : REDIS_URL_CLUSTER};
-    char what[100];
-    if (!sentinel && strncmp(text, cluster_scheme, sizeof cluster_scheme - 1) != 0) {
-        struct redis_url one = {.kind = REDIS_URL_ONE, .count = 1};
-        if (!redis_target_parse(&one.servers[0], text, error, error_size))
-            return false;
-        *url = one;
-        return true;
-    }
-    const char *rest = text + (sentinel ? sizeof sentinel_scheme : sizeof cluster_scheme) - 1;
+/* The servers behind the scheme. NULL, or what is wrong, perhaps written to `what`. */
+static const char *read_several(struct redis_url *url, const char *rest, char *what, size_t size) {
     const char *path = rest + strcspn(rest, "/?#");
-    const char *wrong = read_account(&read.servers[0], &rest, (size_t)(path - rest));
+    const char *wrong = read_account(&url->servers[0], &rest, (size_t)(path - rest));
     if (!wrong)
-        wrong = read_servers(&read, rest, (size_t)(path - rest), what, sizeof what);
-    if (!wrong)
-        wrong = read_path(&read, path);
-    if (wrong)
-        return url_refuse(read.kind, error, error_size, wrong);
+        wrong = read_servers(url, rest, (size_t)(path - rest), what, size);
+    return wrong ? wrong : read_path(url, path);
+}
+
+static bool has_scheme(const char *text, enum redis_url_kind kind) {
+    return strncmp(text, schemes[kind], strlen(schemes[kind])) == 0;
+}
+
+bool redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size) {
+    struct redis_url read = {.kind = has_scheme(text, REDIS_URL_SENTINEL)  ? REDIS_URL_SENTINEL
+                                     : has_scheme(text, REDIS_URL_CLUSTER) ? REDIS_URL_CLUSTER
+                                                                           : REDIS_URL_ONE};
+    char what[100];
+    if (read.kind == REDIS_URL_ONE) {
+        read.count = 1;
+        if (!redis_target_parse(&read.servers[0], text, error, error_size))
+            return false;
+    } else {
+        const char *wrong = read_several(&read, text + strlen(schemes[read.kind]), what, sizeof what);
+        if (wrong)
+            return url_refuse(read.kind, error, error_size, wrong);
+    }
     *url = read;
     return true;
 }
@@ -214,8 +222,7 @@ void redis_url_print(const struct redis_url *url, char *out, size_t out_size) {
         redis_target_print(&url->servers[0], out, out_size);
         return;
     }
-    size_t length = (size_t)snprintf(out, out_size, "%s",
-                                     url->kind == REDIS_URL_SENTINEL ? sentinel_scheme : cluster_scheme);
+    size_t length = (size_t)snprintf(out, out_size, "%s", schemes[url->kind]);
     for (int i = 0; i < url->count && length < out_size; i++) {
         const struct redis_target *server = &url->servers[i];
         length += (size_t)snprintf(out + length, out_size - length,

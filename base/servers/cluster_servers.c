@@ -1,4 +1,4 @@
-#include "base/servers/cluster_servers.h"
+#include "base/servers/local_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,23 +66,16 @@ static const char *cluster_await_ready(struct redis_cluster *cluster) {
  * of its master gets no votes. */
 static const char *cluster_start_server(struct redis_cluster *cluster, int i, char bus[NUMBER_SIZE]) {
     char dir[LOCAL_SERVER_DIR_SIZE + 24], epoch[NUMBER_SIZE];
-    const char *options[REDIS_SERVER_ARGS_MAX] = {"--cluster-enabled",
-                                                  "yes",
-                                                  "--cluster-port",
-                                                  bus,
-                                                  "--cluster-node-timeout",
-                                                  "1500",
-                                                  "--cluster-require-full-coverage",
-                                                  "no",
-                                                  "--cluster-allow-replica-migration",
-                                                  "no",
-                                                  "--repl-diskless-sync-delay",
-                                                  "0"};
+    char words[] = "--cluster-enabled yes --cluster-node-timeout 1500 --cluster-require-full-coverage no "
+                   "--cluster-allow-replica-migration no --repl-diskless-sync-delay 0";
+    const char *options[REDIS_SERVER_ARGS_MAX] = {"--cluster-port", bus};
     int bus_port = local_server_free_port();
     snprintf(bus, NUMBER_SIZE, "%d", bus_port);
     snprintf(epoch, sizeof epoch, "%d", i + 1);
     snprintf(dir, sizeof dir, "%s/redis-%d", cluster->under, bus_port);
-    const char *error = local_server_add_options(options, REDIS_SERVER_ARGS_MAX, cluster->options);
+    const char *error = local_server_add_words(options, REDIS_SERVER_ARGS_MAX, words);
+    if (!error)
+        error = local_server_add_options(options, REDIS_SERVER_ARGS_MAX, cluster->options);
     if (!error)
         error = redis_server_start(&cluster->server[i], dir, cluster->clock, options);
     if (!error && !SAYS("OK", &cluster->server[i], "CLUSTER", "SET-CONFIG-EPOCH", epoch))

@@ -1,10 +1,11 @@
-#include "base/servers/etcd_server.h"
+#include "base/servers/local_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_MS = 1000, ANSWER_SIZE = 8192, URL_SIZE = 64, ARGS_MAX = 128, MEMBER_SIZE = 128 };
+enum { CALL_MS = 1000, ANSWER_SIZE = 8192, URL_SIZE = 64 };
+enum { ARGS_MAX = 128, MEMBER_SIZE = 128, WORDS_SIZE = 2048 };
 
 /* ---- what it says over HTTP ---- */
 
@@ -81,42 +82,23 @@ static void etcd_cluster(const struct etcd_server members[], int count, char *cl
  * new member is not added before the others are together for 5 s. */
 static const char *etcd_spawn(struct etcd_server *etcd, const struct etcd_server members[], int count,
                               const char *state) {
-    char cluster[ETCD_SERVERS_MAX * MEMBER_SIZE] = "", client[URL_SIZE], peer[URL_SIZE], door[80];
-    const char *argv[ARGS_MAX] = {"nsenter",
-                                  door,
-                                  "etcd",
-                                  "--name",
-                                  etcd->name,
-                                  "--data-dir",
-                                  etcd->dir,
-                                  "--logger",
-                                  "zap",
-                                  "--log-outputs",
-                                  "stderr",
-                                  "--listen-client-urls",
-                                  client,
-                                  "--advertise-client-urls",
-                                  client,
-                                  "--listen-peer-urls",
-                                  peer,
-                                  "--initial-advertise-peer-urls",
-                                  peer,
-                                  "--initial-cluster",
-                                  cluster,
-                                  "--initial-cluster-state",
-                                  state,
-                                  "--heartbeat-interval",
-                                  "30",
-                                  "--election-timeout",
-                                  "300",
-                                  "--initial-election-tick-advance=false",
-                                  "--strict-reconfig-check=false",
-                                  "--unsafe-no-fsync"};
-    const char *error = etcd->options ? local_server_add_options(argv, ARGS_MAX, etcd->options) : NULL;
+    char cluster[ETCD_SERVERS_MAX * MEMBER_SIZE] = "", words[WORDS_SIZE];
+    char client[URL_SIZE], peer[URL_SIZE], door[80];
+    const char *argv[ARGS_MAX] = {"nsenter", door, "etcd", "--name", etcd->name, "--data-dir", etcd->dir};
     etcd_cluster(members, count, cluster, sizeof cluster);
     etcd_peer_url(etcd, peer);
     snprintf(client, sizeof client, "%s://%s:%d", etcd->tls ? "https" : "http", etcd->host, etcd->port);
     snprintf(door, sizeof door, "--net=%s", etcd->net.door);
+    snprintf(words, sizeof words,
+             "--logger zap --log-outputs stderr --listen-client-urls %s --advertise-client-urls %s "
+             "--listen-peer-urls %s --initial-advertise-peer-urls %s "
+             "--initial-cluster %s --initial-cluster-state %s "
+             "--heartbeat-interval 30 --election-timeout 300 --initial-election-tick-advance=false "
+             "--strict-reconfig-check=false --unsafe-no-fsync",
+             client, client, peer, peer, cluster, state);
+    const char *error = local_server_add_words(argv, ARGS_MAX, words);
+    if (!error && etcd->options)
+        error = local_server_add_options(argv, ARGS_MAX, etcd->options);
     return error ? error
                  : local_server_spawn(&etcd->proc, etcd->net.number ? argv : argv + 2, NULL, etcd->dir);
 }

@@ -1,6 +1,5 @@
 #include "base/servers/proc.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -30,10 +29,6 @@ const char *proc_failure(const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return text;
-}
-
-static int64_t proc_now_ms(void) {
-    return clock_now_ns() / 1000000;
 }
 
 /* ---- how it is started ---- */
@@ -167,9 +162,9 @@ void proc_free(struct proc_record *record) {
 /* The pause grows with the time that has passed: a long wait leaves the processor to others, and ends at most
  * a sixteenth late. */
 bool proc_poll(bool (*is_true)(void *arg), void *arg, int timeout_ms) {
-    int64_t begin_ms = proc_now_ms();
+    int64_t begin_ms = clock_now_ms();
     while (!is_true(arg)) {
-        int64_t waited_ms = proc_now_ms() - begin_ms, pause_ms = waited_ms / 16;
+        int64_t waited_ms = clock_now_ms() - begin_ms, pause_ms = waited_ms / 16;
         if (waited_ms >= timeout_ms)
             return false;
         pause_ms = pause_ms < POLL_MIN_MS ? POLL_MIN_MS : pause_ms > POLL_MAX_MS ? POLL_MAX_MS : pause_ms;
@@ -179,11 +174,11 @@ bool proc_poll(bool (*is_true)(void *arg), void *arg, int timeout_ms) {
 }
 
 bool proc_wait(struct proc *proc, int timeout_ms, int *status) {
-    int64_t deadline_ms = proc_now_ms() + timeout_ms;
+    int64_t deadline_ms = clock_now_ms() + timeout_ms;
     if (!proc->pid)
         return false;
     while (waitpid(proc->pid, status, WNOHANG) != proc->pid) {
-        if (proc_now_ms() >= deadline_ms)
+        if (clock_now_ms() >= deadline_ms)
             return false;
         usleep(1000);
     }
@@ -191,36 +186,21 @@ bool proc_wait(struct proc *proc, int timeout_ms, int *status) {
     return true;
 }
 
-bool proc_running(const struct proc *proc) {
+/* What the kernel has to tell of the process (WEXITED or WSTOPPED): its pid; 0: nothing; -1: there is no such
+ * process. It stays to be told. */
+static pid_t proc_told(const struct proc *proc, int what) {
     siginfo_t info = {.si_pid = 0};
-    return proc->pid > 0 && waitid(P_PID, (id_t)proc->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == 0;
+    bool known = proc->pid > 0 && waitid(P_PID, (id_t)proc->pid, &info, what | WNOHANG | WNOWAIT) == 0;
+    return known ? info.si_pid : -1;
 }
 
-/* In /proc the state of a thread is the letter behind its name in parentheses. */
-static bool thread_is_stopped(pid_t pid, const char *thread) {
-    char path[64], text[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/stat", (int)pid, thread);
-    FILE *stat = fopen(path, "re");
-    if (!stat)
-        return true; /* it has ended */
-    const char *line = fgets(text, sizeof text, stat);
-    fclose(stat);
-    const char *at = line ? strrchr(text, ')') : NULL;
-    return at && at[1] == ' ' && at[2] == 'T';
+bool proc_running(const struct proc *proc) {
+    return proc_told(proc, WEXITED) == 0;
 }
 
+/* A stop is told from when the last thread has stopped until the process is continued. */
 bool proc_stopped(const struct proc *proc) {
-    char path[64];
-    bool stopped = true;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)proc->pid);
-    DIR *threads = opendir(path);
-    if (!threads)
-        return false;
-    for (const struct dirent *entry; (entry = readdir(threads));)
-        stopped = (entry->d_name[0] == '.' || thread_is_stopped(proc->pid, entry->d_name)) && stopped;
-    closedir(threads);
-    return stopped;
+    return proc_told(proc, WSTOPPED) > 0;
 }
 
 static bool proc_poll_stopped(void *proc) {

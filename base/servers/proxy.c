@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/servers/local_server.h"
+#include "base/servers/local_servers.h"
 
 enum { PAIRS_MAX = 256, BUFFER_SIZE = 65536, BACKLOG = 128, SEND_S = 2, SLEEP_MS = 60000 };
 
@@ -32,7 +32,6 @@ struct proxy {
     int port;
     int wake; /* eventfd: the settings changed */
     pthread_t thread;
-    bool joined;
 
     pthread_mutex_t lock; /* of the settings */
     pthread_cond_t applied;
@@ -48,10 +47,6 @@ struct proxy {
     struct proxy_pair pairs[PAIRS_MAX];
     size_t count;
 };
-
-static int64_t proxy_now_ms(void) {
-    return clock_now_ns() / 1000000;
-}
 
 /* ---- sockets ---- */
 
@@ -184,7 +179,7 @@ static bool proxy_pass_reply(struct proxy *proxy, struct proxy_pair *pair) {
     bool meant = !*proxy->after || pair->met;
     bool delays = meant && mode == PROXY_DELAY && !pair->due_ms;
     if (delays)
-        pair->due_ms = proxy_now_ms() + proxy->n;
+        pair->due_ms = clock_now_ms() + proxy->n;
     if (delays || mode == PROXY_SILENT ||
         mode == PROXY_REFUSE) { /* the last two just set, and not applied yet */
         pthread_mutex_unlock(&proxy->lock);
@@ -225,7 +220,7 @@ static void proxy_apply_settings(struct proxy *proxy) {
 
 /* Returns for how long poll may sleep, or -1 when the thread is to end. A descriptor of -1 is not polled. */
 static int proxy_prepare(struct proxy *proxy, struct pollfd *polled) {
-    int64_t now_ms = proxy_now_ms(), sleep_ms = SLEEP_MS;
+    int64_t now_ms = clock_now_ms(), sleep_ms = SLEEP_MS;
     pthread_mutex_lock(&proxy->lock);
     if (proxy->dirty)
         proxy_apply_settings(proxy);
@@ -253,8 +248,8 @@ static void *proxy_serve(void *arg) {
         uint64_t wakes;
         if (polled[0].revents && read(proxy->wake, &wakes, sizeof wakes) < 0)
             break;
-        for (size_t i = proxy->count;
-             i-- > 0;) { /* from the last down: to drop one moves the last into its place */
+        /* From the last down: a drop moves the last into its place. */
+        for (size_t i = proxy->count; i-- > 0;) {
             struct proxy_pair *pair = &proxy->pairs[i];
             if ((polled[2 + 2 * i].revents && !proxy_pass_request(proxy, pair)) ||
                 (polled[3 + 2 * i].revents && !proxy_pass_reply(proxy, pair)))
@@ -313,19 +308,12 @@ struct proxy *proxy_open(int target_port) {
     return NULL;
 }
 
-void proxy_stop(struct proxy *proxy) {
-    if (!proxy || proxy->joined || !proxy_begin_change(proxy))
+void proxy_free(struct proxy *proxy) {
+    if (!proxy_begin_change(proxy))
         return;
     proxy->stopping = true;
     proxy_end_change(proxy);
     pthread_join(proxy->thread, NULL);
-    proxy->joined = true;
-}
-
-void proxy_free(struct proxy *proxy) {
-    if (!proxy)
-        return;
-    proxy_stop(proxy);
     proxy_dispose(proxy);
 }
 
@@ -343,6 +331,10 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *aft
     snprintf(proxy->after, sizeof proxy->after, "%s", after ? after : "");
     proxy->before[0] = '\0';
     proxy_end_change(proxy);
+}
+
+void proxy_stop(struct proxy *proxy) {
+    proxy_set(proxy, PROXY_REFUSE, 0, NULL);
 }
 
 void proxy_silence(struct proxy *proxy) {

@@ -31,6 +31,8 @@ int proxy_port(const struct proxy *proxy);
  * wait for a request with that text in it, and meet the replies that come to its connection once it has
  * passed, or that request. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode, int n, const char *after);
+/* PROXY_REFUSE, and PROXY_SILENT, from now on. */
+void proxy_stop(struct proxy *proxy);
 void proxy_silence(struct proxy *proxy);
 /* Becomes SILENT within the requests of a connection: behind one that has the text `after` in it, right
  * before the next that has the text `before`. */
@@ -43,7 +45,5 @@ void proxy_heal(struct proxy *proxy);
 void proxy_point(struct proxy *proxy, int target_port);
 /* How many connections CUT has closed. */
 int proxy_faults(struct proxy *proxy);
-/* Refuses from now on; only proxy_faults(), proxy_port() and proxy_free() may follow. */
-void proxy_stop(struct proxy *proxy);
 
 #endif

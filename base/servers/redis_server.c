@@ -1,4 +1,4 @@
-#include "base/servers/redis_server.h"
+#include "base/servers/local_servers.h"
 
 #include <errno.h>
 #include <fcntl.h>

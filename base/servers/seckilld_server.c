@@ -1,4 +1,4 @@
-#include "base/servers/seckilld_server.h"
+#include "base/servers/local_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "base/servers/sentinel_servers.h"
+#include "base/servers/local_servers.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-#include "base/servers/zookeeper_server.h"
+#include "base/servers/local_servers.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ASK_MS = 300, ANSWER_SIZE = 2048, PATH_SIZE = LOCAL_SERVER_DIR_SIZE + 16 };
+enum { ARGS_MAX = 32, ASK_MS = 300, ANSWER_SIZE = 2048, PATH_SIZE = LOCAL_SERVER_DIR_SIZE + 16 };
 
 /* A server that only begins to listen never answers: so it is not asked for long. */
 bool zookeeper_server_ask(const struct zookeeper_server *server, const char *word, char *answer,
@@ -58,21 +58,15 @@ static bool zookeeper_write_config(const struct zookeeper_server *server, const 
  * -9 in the kernel. */
 static const char *zookeeper_spawn(struct zookeeper_server *server, const char *config,
                                    const char *java_option) {
-    static const char main_class[] = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
-    const char *argv[] = {"java",
-                          "-Xmx128m",
-                          "-XX:TieredStopAtLevel=1",
-                          "-XX:+UseSerialGC",
-                          "-Xshare:auto",
-                          "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                          "-Dzookeeper.forceSync=no",
-                          "-cp",
-                          "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar",
-                          java_option ? java_option : main_class,
-                          java_option ? main_class : config,
-                          java_option ? config : NULL,
-                          NULL};
-    return local_server_spawn(&server->proc, argv, NULL, server->dir);
+    char words[] = "-Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
+                   "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dzookeeper.forceSync=no "
+                   "-cp /usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar";
+    const char *argv[ARGS_MAX] = {"java", java_option};
+    const char *main_class[] = {"org.apache.zookeeper.server.quorum.QuorumPeerMain", config, NULL};
+    const char *error = local_server_add_words(argv, ARGS_MAX, words);
+    if (!error)
+        error = local_server_add_options(argv, ARGS_MAX, main_class);
+    return error ? error : local_server_spawn(&server->proc, argv, NULL, server->dir);
 }
 
 static const char *zookeeper_start(struct zookeeper_server *server, const char *dir, int id,

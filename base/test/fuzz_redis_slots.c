@@ -87,7 +87,7 @@ static void read_slots(const uint8_t *data, size_t size) {
     static struct redis_slots slots;
     tree_begin(&tree, data, size);
     slots.masters = -7;
-    if (!redis_slots_read(&slots, redis_value_of(grow(&tree, 0)), "asked")) {
+    if (!redis_slots_read(&slots, redis_value_of(grow(&tree, 0)), "asked", 0, 0)) {
         must(slots.masters == -7);
         return;
     }

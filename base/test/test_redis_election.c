@@ -7,7 +7,7 @@
 
 #include "test/harness.h"
 
-enum { SENTINELS = 3, OLDER_MS = REDIS_ELECTION_OLDER_MS };
+enum { SENTINELS = 3, OLDER_MS = REDIS_OLDER_MS };
 
 /* ---- what one Sentinel says ---- */
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/backoff.h"
-#include "base/redis/command.h"
+#include "base/redis/resp.h"
 #include "test/harness.h"
 
 static void test_redirects(void) {

@@ -23,9 +23,12 @@ static int open_listener(int *port) {
     return fd;
 }
 
-/* To one client, who logs in and asks for it. The slots are those of the first masters. */
-static void tell_map(int listener, int masters) {
-    char map[1024], request[256];
+/* To one client, who logs in, asks for the epoch and then for the map. The slots are those of the first
+ * masters.
+ */
+static void tell_map(int listener, int epoch, int masters) {
+    char info[64], map[1024], request[256];
+    int info_length = snprintf(info, sizeof info, "$24\r\ncluster_current_epoch:%02d\r\n", epoch);
     int length = snprintf(map, sizeof map, "*%d\r\n", masters);
     for (int i = 0; i < masters; i++)
         length += snprintf(map + length, sizeof map - (size_t)length,
@@ -33,20 +36,26 @@ static void tell_map(int listener, int masters) {
                            REDIS_SLOTS * (i + 1) / MASTERS - 1, ports[i]);
     int fd = accept(listener, NULL, NULL);
     if (read(fd, request, sizeof request) > 0 && write(fd, "+OK\r\n", 5) == 5 &&
+        read(fd, request, sizeof request) > 0 && write(fd, info, (size_t)info_length) == info_length &&
         read(fd, request, sizeof request) > 0)
         (void)!write(fd, map, (size_t)length);
     close(fd);
 }
 
 static void *tell(void *listener) {
-    tell_map(*(int *)listener, MASTERS);
+    tell_map(*(int *)listener, 2, MASTERS);
     return NULL;
 }
 
-/* At first the last slots are nobody's. */
+static _Atomic bool tells_newest;
+
+/* At first the last slots are nobody's. Then the server tells an older map, and then one that is not older.
+ */
 static void *tell_more(void *listener) {
-    tell_map(*(int *)listener, MASTERS - 1);
-    tell_map(*(int *)listener, MASTERS);
+    tell_map(*(int *)listener, 2, MASTERS - 1);
+    tell_map(*(int *)listener, 1, MASTERS);
+    tells_newest = true;
+    tell_map(*(int *)listener, 2, MASTERS);
     return NULL;
 }
 
@@ -104,7 +113,7 @@ static void close_servers(void *servers) {
 }
 
 /* A slot that was nobody's, as far as was known, has a server: that may not have what another granted before.
- * The first map is no such change. */
+ * The first map is no such change, and a map that is older than the last one is not believed. */
 static void nobodys(void) {
     static struct redis_hooks hooks = {.moved = on_moved};
     struct redis_url url;
@@ -121,6 +130,7 @@ static void nobodys(void) {
     CHECK(!redis_servers_are_subscribed(servers, key_at(0), false));
     CHECK_INT(moves, 0);
     CHECK(harness_wait(has_moved, servers, PATIENCE_MS));
+    CHECK(tells_newest);
     pthread_join(thread, NULL);
     CHECK_INT(moves, 1);
     close(listener);

@@ -43,11 +43,15 @@ static redisReply *reply_of(const char *text) {
     return reply;
 }
 
-static bool read_slots(struct redis_slots *slots, const char *text) {
+static bool read_slots_at(struct redis_slots *slots, const char *text, int64_t epoch, int64_t now_ms) {
     redisReply *reply = reply_of(text);
-    bool good = redis_slots_read(slots, redis_value_of(reply), "asked");
+    bool good = redis_slots_read(slots, redis_value_of(reply), "asked", epoch, now_ms);
     freeReplyObject(reply);
     return good;
+}
+
+static bool read_slots(struct redis_slots *slots, const char *text) {
+    return read_slots_at(slots, text, 0, 0);
 }
 
 static const char *owner(const struct redis_slots *slots, int slot) {
@@ -128,8 +132,6 @@ static void test_owners(void) {
     void *const masters[] = {&a, &b};
     CHECK(read_slots(&slots, "*2\r\n*3\r\n:0\r\n:9\r\n*2\r\n$1\r\na\r\n:1\r\n"
                              "*3\r\n:10\r\n:19\r\n*2\r\n$1\r\nb\r\n:2\r\n"));
-    CHECK_INT(redis_slots_find(&slots, &(struct redis_address){"b", 2}), 1);
-    CHECK_INT(redis_slots_find(&slots, &(struct redis_address){"b", 1}), REDIS_SLOT_NOBODY);
     redis_owners_install(&owners, &slots, masters);
     CHECK(owners.of_slot[0] == &a && owners.of_slot[19] == &b && !owners.of_slot[20]);
     CHECK_INT(owners.moves, 20);
@@ -141,6 +143,66 @@ static void test_owners(void) {
     redis_owners_install(&owners, &slots, masters);
     CHECK(owners.of_slot[SLOT] == &a);
     CHECK_INT(owners.moves, 22);
+    redis_owners_forget(&owners, &a);
+    CHECK(!owners.of_slot[0] && !owners.of_slot[9] && owners.of_slot[10] == &b);
+    CHECK_INT(owners.moves, 32);
+}
+
+static int64_t epoch_of(const char *text) {
+    redisReply *reply = reply_of(text);
+    int64_t epoch = redis_slots_epoch(redis_value_of(reply));
+    freeReplyObject(reply);
+    return epoch;
+}
+
+static void test_epochs(void) {
+    CHECK_INT(epoch_of("$46\r\ncluster_size:3\r\ncluster_current_epoch:12\r\na:5\r\n\r\n"), 12);
+    CHECK_INT(epoch_of("$16\r\ncluster_size:3\r\n\r\n"), 0);
+    CHECK_INT(epoch_of("-ERR This instance has cluster support disabled\r\n"), 0);
+    CHECK_INT(epoch_of("*0\r\n"), 0);
+    CHECK_INT(redis_slots_epoch(NULL), 0);
+}
+
+/* A server that stood still tells an older map, and is not believed; a cluster that was made anew is, once
+ * all maps have been older for some time. */
+static void test_older_maps(void) {
+    enum { LATER = REDIS_OLDER_MS };
+    static const struct {
+        int64_t epoch, now_ms;
+        bool believed;
+    } maps[] = {
+        {5, 1000, true},
+        {4, 2000, false},
+        {4, 1999 + LATER, false},
+        {5, 2000 + LATER, true},  /* as old as the last one */
+        {4, 3000 + LATER, false}, /* the time begins again */
+        {4, 3000 + 2 * LATER, true},
+        {3, 4000 + 2 * LATER, false},
+        {0, 5000 + 2 * LATER, true}, /* it does not say */
+        {1, 6000 + 2 * LATER, true},
+    };
+    static struct redis_slots slots;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        const char *map = harness_format("*1\r\n*3\r\n:0\r\n:9\r\n*2\r\n$1\r\nh\r\n:%zu\r\n", i + 1);
+        if (read_slots_at(&slots, map, maps[i].epoch, maps[i].now_ms) != maps[i].believed)
+            FAIL("map %zu is %s", i, maps[i].believed ? "not believed" : "believed");
+        if (maps[i].believed)
+            CHECK_INT(slots.epoch, maps[i].epoch);
+        CHECK_INT(slots.master[0].port == (int)i + 1, maps[i].believed);
+    }
+}
+
+/* A call, or a slot, begins the time anew. */
+static void test_idle_servers(void) {
+    enum { LATER = REDIS_SERVER_IDLE_MS };
+    int64_t idle_since_ms = 0;
+    CHECK(!redis_server_is_over(&idle_since_ms, false, 500));
+    CHECK(!redis_server_is_over(&idle_since_ms, true, 1000));
+    CHECK(!redis_server_is_over(&idle_since_ms, true, 999 + LATER));
+    CHECK(!redis_server_is_over(&idle_since_ms, false, 1000 + LATER));
+    CHECK(!redis_server_is_over(&idle_since_ms, true, 2000 + LATER));
+    CHECK(!redis_server_is_over(&idle_since_ms, true, 1999 + 2 * LATER));
+    CHECK(redis_server_is_over(&idle_since_ms, true, 2000 + 2 * LATER));
 }
 
 int main(int argc, char **argv) {
@@ -150,5 +212,8 @@ int main(int argc, char **argv) {
     harness_run("maps that make no sense", test_garbage);
     harness_run("more masters than there is room for", test_too_many);
     harness_run("owners", test_owners);
+    harness_run("epochs", test_epochs);
+    harness_run("maps that are older than the last one", test_older_maps);
+    harness_run("servers without a slot", test_idle_servers);
     return harness_finish();
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/flags.h"
-#include "base/servers/directory.h"
+#include "base/servers/local_servers.h"
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/draw/describe.h"
 #include "loadtest/lab/lesson_report.h"

@@ -3,7 +3,7 @@
 #define LOCK_REDIS_REDIS_STORE_H
 
 #include "base/redis/blocking/servers.h"
-#include "base/redis/command.h"
+#include "base/redis/resp.h"
 #include "lock/core/backend.h"
 
 enum { REDIS_KEY_SIZE = LOCK_KEY_MAX + 32, REDIS_NUMBER_SIZE = 24 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/redis/blocking/connection.h"
-#include "base/redis/blocking/sentinels.h"
+#include "base/redis/blocking/driver.h"
 #include "lock/test/tools.h"
 
 static struct redis_sentinel *shop;

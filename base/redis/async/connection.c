@@ -1,4 +1,4 @@
-#include "base/redis/async/connection.h"
+#include "base/redis/async/driver.h"
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/async/dial.h"
-#include "base/redis/backoff.h"
 #include "base/redis/redirect.h"
 
 /* ---- hiredis on a libuv loop ----
@@ -84,8 +82,8 @@ struct redis_poll *redis_poll_start(uv_loop_t *loop, redisAsyncContext *hiredis)
 /* ---- replies that are held back ---- */
 
 static void connection_hand_out(struct redis *redis, bool lost) {
-    struct redis_held *held = redis->held;
-    redis->held = held->next;
+    struct redis_held *held = STAILQ_FIRST(&redis->held);
+    STAILQ_REMOVE_HEAD(&redis->held, next);
     redis->released++;
     held->fn(held->ctx, lost ? NULL : held->value);
     redis_value_free(held->value);
@@ -93,7 +91,7 @@ static void connection_hand_out(struct redis *redis, bool lost) {
 }
 
 static void connection_lose_held(struct redis *redis) {
-    while (redis->held)
+    while (!STAILQ_EMPTY(&redis->held))
         connection_hand_out(redis, true);
 }
 
@@ -108,22 +106,14 @@ static bool connection_hold(struct redis *redis, redis_reply_fn *fn, void *ctx,
     }
     *held = (struct redis_held){
         .fn = fn, .ctx = ctx, .value = copy, .since_ms = clock_mono_ms(redis->config.clock)};
-    if (redis->held)
-        redis->last_held->next = held;
-    else
-        redis->held = held;
-    redis->last_held = held;
+    STAILQ_INSERT_TAIL(&redis->held, held, next);
     redis->held_count++;
     return true;
 }
 
-uint64_t redis_held(const struct redis *redis) {
-    return redis->held_count;
-}
-
 void redis_release(struct redis *redis, uint64_t count, int replicas) {
     redis->replicas = replicas;
-    while (redis->held && redis->released < count)
+    while (!STAILQ_EMPTY(&redis->held) && redis->released < count)
         connection_hand_out(redis, false);
 }
 
@@ -172,18 +162,15 @@ static void connection_on_reply(redisAsyncContext *hiredis, void *reply, void *d
     redis_reply_fn *fn = call->fn;
     void *ctx = call->ctx;
     bool held = reply && fn && redis->config.hold && redis->history.is_master && !call->early;
-    redis->oldest = call->next;
-    if (!redis->oldest)
-        redis->newest = NULL;
-    call->next = redis->spare;
-    redis->spare = call;
+    STAILQ_REMOVE_HEAD(&redis->pending, next);
+    STAILQ_INSERT_HEAD(&redis->spare, call, next);
     if (held && !connection_hold(redis, fn, ctx, reply)) {
         redis_break(redis, "out of memory");
         held = false;
         reply = NULL;
     }
     if (!reply)
-        connection_lose_held(redis); /* they come first */
+        connection_lose_held(redis); /* they are older, and answered first */
     if (fn && !held)
         fn(ctx, reply);
     const char *error = redis_value_error(reply);
@@ -193,11 +180,11 @@ static void connection_on_reply(redisAsyncContext *hiredis, void *reply, void *d
 
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *command, size_t length) {
     bool open = redis_is_up(redis) || (redis->greeting && redis->hiredis);
-    struct redis_pending *call = redis->spare;
+    struct redis_pending *call = STAILQ_FIRST(&redis->spare);
     if (!open || length == 0)
         goto unsent;
     if (call)
-        redis->spare = call->next;
+        STAILQ_REMOVE_HEAD(&redis->spare, next);
     else if (!(call = malloc(sizeof *call)))
         goto unsent;
     *call = (struct redis_pending){.redis = redis,
@@ -206,19 +193,14 @@ void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *
                                    .since_ms = clock_mono_ms(redis->config.clock),
                                    .early = !redis->up};
     if (redisAsyncFormattedCommand(redis->hiredis, connection_on_reply, call, command, length) != REDIS_OK) {
-        call->next = redis->spare;
-        redis->spare = call;
+        STAILQ_INSERT_HEAD(&redis->spare, call, next);
         goto unsent;
     }
-    if (redis->newest)
-        redis->newest->next = call;
-    else
-        redis->oldest = call;
-    redis->newest = call;
+    STAILQ_INSERT_TAIL(&redis->pending, call, next);
     return;
 unsent:
     if (open)
-        redis_break(redis, "out of memory"); /* calls that belong together are not torn */
+        redis_break(redis, "out of memory"); /* of calls that belong together none may be missing */
     if (fn)
         fn(ctx, redis_unsent);
 }
@@ -299,7 +281,7 @@ int64_t redis_reached_ms(const struct redis *redis) {
 }
 
 bool redis_is_idle(const struct redis *redis) {
-    return !redis->oldest && !redis->held;
+    return STAILQ_EMPTY(&redis->pending) && STAILQ_EMPTY(&redis->held);
 }
 
 const struct redis_target *redis_address_now(const struct redis *redis) {
@@ -311,7 +293,7 @@ const struct replication *redis_history(const struct redis *redis) {
 }
 
 /* When its first replica comes, and when it has had none for long, a master gives its history a new id and
- * goes on. One that was promoted goes on from another, and names it. */
+ * goes on. A replica that was promoted goes on from another history, and names that one. */
 void redis_note_history(struct redis *redis, const struct replication *now) {
     bool same = strcmp(now->id, redis->history.id) == 0 && now->is_master == redis->history.is_master;
     if (same || (now->is_master && redis->history.is_master && !now->before[0]))

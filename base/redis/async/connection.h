@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/redis/info.h"
-#include "base/redis/reply.h"
+#include "base/redis/resp.h"
 #include "base/redis/url.h"
 
 /* `value` is valid only within the callback. NULL: the connection broke after the call was queued, so that it
@@ -86,7 +86,7 @@ void redis_callf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char 
     __attribute__((format(printf, 4, 5)));
 void redis_vcallf(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *format, va_list list)
     __attribute__((format(printf, 4, 0)));
-/* The same with a command that is formatted already (command.h). `length` 0: the caller had no memory for
+/* The same with a command that is formatted already (resp.h). `length` 0: the caller had no memory for
  * it. */
 void redis_send(struct redis *redis, redis_reply_fn *fn, void *ctx, const char *command, size_t length);
 /* Formats a command, to be freed by free(). NULL when out of memory. */
@@ -98,10 +98,8 @@ void redis_flush(struct redis *redis);
  * there. */
 void redis_push(struct redis *redis);
 
-/* How many replies were held back so far. */
-uint64_t redis_held(const struct redis *redis);
-/* Hands out the first `count` of these, unless that was done before: `replicas` replicas have what they
- * tell. */
+/* Hands out the first `count` of all replies that were held back, unless that was done before: `replicas`
+ * replicas have what they tell. */
 void redis_release(struct redis *redis, uint64_t count, int replicas);
 /* The number of replicas of the last redis_release(). 0: there was none since the connection was made. */
 int redis_replicas(const struct redis *redis);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/redis/async/dial.h"
+#include "base/redis/async/driver.h"
 
 enum { TICK_MS = 50, LATE_MS = 500 };
 
@@ -165,16 +165,18 @@ static void dial_on_tick(uv_timer_t *timer) {
     struct redis *redis = timer->data;
     int64_t now_ms = clock_mono_ms(redis->config.clock), since_ms = now_ms - redis->ticked_ms;
     redis->ticked_ms = now_ms;
-    /* This process was stopped, not the store: it reads what has come before the next tick. */
+    /* This process was stopped, not the store: what has come meanwhile is read before the next tick. */
     redis->late = !redis->late && since_ms > LATE_MS;
     if (redis->late)
         return;
+    const struct redis_pending *call = STAILQ_FIRST(&redis->pending);
+    const struct redis_held *held = STAILQ_FIRST(&redis->held);
     if (!redis->hiredis) {
         if (!redis->finding && now_ms >= redis->retry_at_ms)
             dial_start(redis);
-    } else if (redis->oldest && now_ms - redis->oldest->since_ms > redis->config.timeout_ms) {
+    } else if (call && now_ms - call->since_ms > redis->config.timeout_ms) {
         redis_break(redis, "no reply within the time-out");
-    } else if (redis->held && now_ms - redis->held->since_ms > redis->config.timeout_ms) {
+    } else if (held && now_ms - held->since_ms > redis->config.timeout_ms) {
         redis_break(redis, "no replica has answered within the time-out");
     } else if (!redis->up && !redis->preparing &&
                now_ms - redis->connecting_since_ms > redis->config.timeout_ms) {
@@ -195,6 +197,9 @@ struct redis *redis_open(const struct redis_config *config) {
     if (!redis)
         return NULL;
     redis->config = *config;
+    STAILQ_INIT(&redis->pending);
+    STAILQ_INIT(&redis->spare);
+    STAILQ_INIT(&redis->held);
     redis->tick.data = redis;
     uv_timer_init(config->loop, &redis->tick);
     uv_timer_start(&redis->tick, dial_on_tick, TICK_MS, TICK_MS);
@@ -209,10 +214,9 @@ static void dial_on_closed(uv_handle_t *handle) {
     struct redis *redis = handle->data;
     if (--redis->handles > 0)
         return;
-    while (redis->spare) {
-        struct redis_pending *next = redis->spare->next;
-        free(redis->spare);
-        redis->spare = next;
+    for (struct redis_pending *call; (call = STAILQ_FIRST(&redis->spare));) {
+        STAILQ_REMOVE_HEAD(&redis->spare, next);
+        free(call);
     }
     free(redis->output.bytes);
     free(redis);

@@ -1,4 +1,4 @@
-#include "base/redis/async/router.h"
+#include "base/redis/async/driver.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/decimal.h"
 #include "base/metric.h"
-#include "base/redis/backoff.h"
 #include "base/redis/redirect.h"
 
 enum { TICK_MS = 10 };
@@ -19,7 +18,7 @@ struct router_call {
     redis_reply_fn *fn;
     void *ctx;
     const struct redis_script *script; /* NULL: it is none, or its text was sent */
-    struct server *server;             /* it was sent to */
+    struct server *server;             /* to which it was sent */
     bool asking;                       /* after ASK */
     int slot;
     int redirects, pause_ms;
@@ -34,7 +33,7 @@ struct router {
     struct servers servers;
     _Atomic uint64_t *scripts_loaded;               /* may be NULL */
     const struct server *replying;                  /* to the call whose callback runs; NULL: none does */
-    STAILQ_HEAD(router_calls, router_call) pausing; /* are sent again */
+    STAILQ_HEAD(router_calls, router_call) pausing; /* wait to be sent again */
     uv_timer_t tick;
 };
 
@@ -71,8 +70,8 @@ static void call_pause(struct router_call *call, const struct redis_value *value
         STAILQ_INSERT_TAIL(&router->pausing, call, next);
 }
 
-/* To this server, or, if it is NULL, to the slot's current owner. A server that is not connected yet is
- * waited for; one that was lost is not. */
+/* Sends it to this server, or, if `to` is NULL, to the slot's current owner. Waits for a server that is not
+ * connected yet, but not for one that was lost. */
 static void call_send(struct router_call *call, struct server *to) {
     struct servers *servers = &call->router->servers;
     if (!to) {
@@ -92,7 +91,8 @@ static void call_send(struct router_call *call, struct server *to) {
     redis_send(to->redis, call_on_reply, call, call->command, call->length);
 }
 
-/* The text comes with its call, so that nobody can flush it in between, and no other permission is needed. */
+/* Sends the script's text within the call (EVAL), not before it (SCRIPT LOAD): nobody can flush it in
+ * between, and no other permission is needed. */
 static void call_send_text(struct router_call *call) {
     const char *head[] = {"EVAL", call->script->text};
     size_t tail_length = call->length - call->tail;
@@ -113,7 +113,8 @@ static void call_send_text(struct router_call *call) {
     call_send(eval, eval->server);
 }
 
-static struct server *follow(struct servers *servers, const struct redis_redirect *redirect, bool moved) {
+static struct server *router_follow(struct servers *servers, const struct redis_redirect *redirect,
+                                    bool moved) {
     struct server *to = servers_at(servers, &redirect->to);
     if (to && moved)
         servers_note_moved(servers, redirect->slot, to);
@@ -133,7 +134,7 @@ static void call_on_reply(void *ctx, const struct redis_value *value) {
                meaning == REDIS_NO_SCRIPT) {
         call_end(call, value);
     } else if (meaning == REDIS_MOVED || meaning == REDIS_ASK) {
-        struct server *to = follow(servers, &redirect, meaning == REDIS_MOVED);
+        struct server *to = router_follow(servers, &redirect, meaning == REDIS_MOVED);
         call->asking = meaning == REDIS_ASK;
         if (to && ++call->redirects <= REDIS_REDIRECTS_AT_ONCE && redis_is_up(to->redis))
             call_send(call, to);
@@ -146,7 +147,7 @@ static void call_on_reply(void *ctx, const struct redis_value *value) {
 
 /* ---- making a call ---- */
 
-/* With room for a command of this size. NULL when out of memory, which is told. */
+/* A call with room for a command of this size. NULL when out of memory; `fn` was called then. */
 static struct router_call *call_new(struct router *router, const struct redis_script *script, const char *key,
                                     redis_reply_fn *fn, void *ctx, size_t size) {
     struct router_call *call = malloc(sizeof *call + size);
@@ -312,8 +313,8 @@ enum router_moved router_note(struct router *router, const struct redis *from,
     case REDIS_NO_SCRIPT: return ROUTER_STAYS;
     case REDIS_IS_REPLICA:
     case REDIS_LATER: return ROUTER_MOVES;
-    case REDIS_MOVED: follow(servers, &redirect, true); return ROUTER_MOVED;
-    case REDIS_ASK: follow(servers, &redirect, false); break;
+    case REDIS_MOVED: router_follow(servers, &redirect, true); return ROUTER_MOVED;
+    case REDIS_ASK: router_follow(servers, &redirect, false); break;
     }
     return ROUTER_MOVES;
 }
@@ -332,7 +333,7 @@ unsigned router_history(struct router *router, const char *key) {
     return server ? server->history : 0;
 }
 
-/* One that is up first: a server may have changed its address. */
+/* Prefers a connection that is up: a server that has changed its address has two. */
 const struct redis *router_of_history(const struct router *router, unsigned number) {
     const struct redis *redis = NULL;
     for (int i = 0; i < router->servers.count && !(redis && redis_is_up(redis)); i++) {

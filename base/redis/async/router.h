@@ -11,17 +11,40 @@
  * the reply, or takes a connection by router_connection(), which redirects nothing.
  *
  * The map of slots is read (CLUSTER SLOTS) upon MOVED, a broken connection, a call that no server could
- * be sent, and on request: one reading at a time, with a least age (backoff.h) and jitter. A MOVED is
+ * be sent, and on request: one reading at a time, with a least age (redirect.h) and jitter. A MOVED is
  * believed at once, for its slot.
  *
  * Everything here belongs to the loop's thread. */
 #ifndef BASE_REDIS_ASYNC_ROUTER_H
 #define BASE_REDIS_ASYNC_ROUTER_H
 
-#include "base/redis/async/servers.h"
-#include "base/redis/command.h"
+#include "base/redis/async/connection.h"
+
+/* ---- opening and closing ---- */
 
 struct router;
+struct server;
+struct servers;
+
+struct servers_config {
+    uv_loop_t *loop;
+    const struct redis_url *url; /* must outlive the servers, as the clock must */
+    const struct clock *clock;
+    int timeout_ms;         /* of a call */
+    int replicas;           /* must have what a call wrote, or read, before its reply; see barrier.c */
+    const char *key_prefix; /* of the keys of barriers, which no call uses; must outlive the servers */
+    /* A master was reached, and is not up yet. Called every few milliseconds until server_admit(). NULL: it
+     * needs no preparation. */
+    void (*prepare)(void *ctx, struct server *server);
+    /* A master was away, and then lost its slots to others. Called before it is dropped. May be NULL. */
+    void (*lost)(void *ctx, const struct server *server);
+    void *prepare_ctx; /* of both */
+    /* Not NULL: more connections to the same servers. The leader finds and prepares the servers, has the map,
+     * and must outlive these. A server is connected to only while its connection there is up. */
+    struct servers *leader;
+    redis_state_fn *on_state; /* a server came up, or went down; may be NULL */
+    void *ctx;
+};
 
 /* Starts to connect; NULL when out of memory. `scripts_loaded`, which may be NULL, counts the calls that had
  * to send the text of their script. */
@@ -76,6 +99,24 @@ void router_want_map(struct router *router);
 bool router_has_map(const struct router *router);
 
 /* ---- servers and their connections ---- */
+
+struct server {
+    struct servers *of;
+    struct redis *redis;
+    struct barrier *barrier;      /* NULL: replies wait for no replicas */
+    struct redis_address address; /* as the cluster names it */
+    bool is_master;               /* by the map */
+    bool was_away;                /* it could not be reached while the map named it a master */
+    bool was_up;
+    unsigned history;      /* the number that `prepare` gave to its history; 0: none yet */
+    bool finding;          /* the connection asks where the server is, and waits for the leader's */
+    int64_t led_by_ms;     /* when the leader's connection was reached that this one was compared to last */
+    int64_t down_since_ms; /* when it went down last, or was added */
+    int64_t idle_since_ms; /* since when a server that is no master has been idle; 0: it is not */
+};
+
+/* The master is prepared: admits it, once enough replicas have everything. */
+void server_admit(struct server *server);
 
 /* The connection to the server that has the key, for calls that must stay together on it; NULL: no server has
  * it, as far as is known. The caller gives errors to router_note(). The pointer is good until the callback,

@@ -1,21 +1,22 @@
-#include "base/redis/async/servers.h"
+/* The servers behind one URL, a connection to each, and which of them has a key.
+ *
+ * - The servers of a cluster are its masters, as the cluster names them.
+ * - The map of slots (CLUSTER SLOTS) is read from one server after the other, until one knows it.
+ * - A map that is older than the last one is not believed (slots.h).
+ * - Calls in flight at a master that has lost its slots count as lost: it may have been replaced.
+ * - A server that has no slot any more is dropped once it was idle for some time (slots.h).
+ *
+ * Everything belongs to the loop's thread. */
+#include "base/redis/async/driver.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/redis/async/barrier.h"
-#include "base/redis/async/sentinels.h"
-#include "base/redis/backoff.h"
-#include "base/redis/info.h"
+#include "base/redis/redirect.h"
 
-enum {
-    MAP_JITTER_MS = 250,
-    IDLE_MS = 10000,
-    OLD_MAP_MS = 10000, /* after that it is believed: the cluster was made anew */
-    SENTINEL_TIMEOUT_MS = 500
-};
+enum { MAP_JITTER_MS = 250 };
 
 bool servers_are_cluster(const struct servers *servers) {
     return servers->config.url->kind == REDIS_URL_CLUSTER;
@@ -36,20 +37,20 @@ static struct server *server_find(const struct servers *servers, const struct re
 /* ---- servers with a leader ---- */
 
 /* The leader's connection to the same server, or NULL if it has none that is up. */
-static struct redis *leaders(const struct server *server) {
+static struct redis *server_leaders(const struct server *server) {
     const struct servers *leader = server->of->config.leader;
     const struct server *same =
         servers_are_cluster(leader) ? server_find(leader, &server->address) : leader->server[0];
     return same && !leader->closing && redis_is_up(same->redis) ? same->redis : NULL;
 }
 
-static void find_leaders(void *ctx, struct redis *redis) {
+static void server_find_leaders(void *ctx, struct redis *redis) {
     (void)redis;
     ((struct server *)ctx)->finding = true;
 }
 
 /* Whether the leader has prepared the server of this connection, in this history. */
-static bool is_same(struct server *server, const struct redis *leaders) {
+static bool server_is_same(struct server *server, const struct redis *leaders) {
     server->led_by_ms = redis_reached_ms(leaders);
     return redis_target_is_same(redis_address_now(server->redis), redis_address_now(leaders)) &&
            strcmp(redis_history(server->redis)->id, redis_history(leaders)->id) == 0;
@@ -57,29 +58,29 @@ static bool is_same(struct server *server, const struct redis *leaders) {
 
 /* Whether the two were compared since the leader's connection was made. From then on the leader watches the
  * server for both. */
-static bool is_led(const struct server *server) {
-    const struct redis *redis = leaders(server);
+static bool server_is_led(const struct server *server) {
+    const struct redis *redis = server_leaders(server);
     return redis && redis_reached_ms(redis) == server->led_by_ms;
 }
 
 /* Compares the two when either connection is new. */
-static void compare(struct server *server, void (*same)(struct server *server)) {
-    const struct redis *redis = leaders(server);
-    if (!redis || (redis_is_up(server->redis) && is_led(server)))
+static void server_compare(struct server *server, void (*same)(struct server *server)) {
+    const struct redis *redis = server_leaders(server);
+    if (!redis || (redis_is_up(server->redis) && server_is_led(server)))
         return;
-    if (!is_same(server, redis))
+    if (!server_is_same(server, redis))
         redis_break(server->redis, "the store has another server by now");
     else if (same)
         same(server);
 }
 
-static void follow(struct server *server) {
-    const struct redis *redis = leaders(server);
+static void server_follow(struct server *server) {
+    const struct redis *redis = server_leaders(server);
     if (server->finding && redis) {
         server->finding = false;
         redis_found(server->redis, redis_address_now(redis), NULL);
     } else if (redis_is_up(server->redis)) {
-        compare(server, NULL);
+        server_compare(server, NULL);
     }
 }
 
@@ -98,7 +99,7 @@ static void servers_on_state(void *ctx, bool up) {
         servers->config.on_state(servers->config.ctx, up);
 }
 
-static void find_master(void *ctx, struct redis *redis) {
+static void server_find_master(void *ctx, struct redis *redis) {
     struct server *server = ctx;
     sentinels_find(server->of->sentinels, redis);
 }
@@ -110,32 +111,30 @@ void server_admit(struct server *server) {
         redis_admit(server->redis);
 }
 
-static bool owns_slots(const struct server *server) {
+static bool server_owns_slots(const struct server *server) {
     int slot = 0;
     while (slot < REDIS_SLOTS && server->of->owners.of_slot[slot] != server)
         slot++;
     return slot < REDIS_SLOTS;
 }
 
-static bool owns_key(void *ctx, const char *key) {
-    const struct server *server = ctx;
+static bool server_owns_key(const struct server *server, const char *key) {
     return servers_of_key(server->of, key) == server;
 }
 
 static void server_prepare(void *ctx, struct redis *redis) {
     struct server *server = ctx;
     struct servers_config *config = &server->of->config;
-    if (!server->was_up &&
-        !*redis_error(redis)) /* the first search has found it: that it took is no outage */
+    if (!server->was_up && !*redis_error(redis)) /* the first search has found it: the search was no outage */
         server->down_since_ms = redis_reached_ms(redis);
     if (config->leader) {
-        compare(server, server_admit);
+        server_compare(server, server_admit);
     } else if (redis_history(redis)->is_master) {
         if (config->prepare)
             config->prepare(config->prepare_ctx, server);
         else
             server_admit(server);
-    } else if (owns_slots(server)) {
+    } else if (server_owns_slots(server)) {
         redis_break(redis, "it is a replica");
     } else {
         redis_admit(redis); /* it can tell the map */
@@ -143,12 +142,12 @@ static void server_prepare(void *ctx, struct redis *redis) {
 }
 
 /* The server has slots by now. If it was a replica when it was reached, it was not prepared. */
-static void make_owner(struct server *server) {
+static void server_make_owner(struct server *server) {
     if (redis_is_up(server->redis) && !redis_history(server->redis)->is_master)
         redis_break(server->redis, "it became a master");
 }
 
-static enum redis_role role_of(const struct servers *servers) {
+static enum redis_role servers_role(const struct servers *servers) {
     if (servers_are_cluster(servers))
         return REDIS_ROLE_NODE;
     return servers->config.url->kind == REDIS_URL_SENTINEL || servers->config.replicas ? REDIS_ROLE_MASTER
@@ -165,10 +164,10 @@ static struct server *server_add(struct servers *servers, const struct redis_tar
     struct redis_config config = {.loop = servers->config.loop,
                                   .clock = servers->config.clock,
                                   .timeout_ms = servers->config.timeout_ms,
-                                  .role = role_of(servers),
+                                  .role = servers_role(servers),
                                   .target = *target,
-                                  .find = servers->config.leader ? find_leaders
-                                          : servers->sentinels   ? find_master
+                                  .find = servers->config.leader ? server_find_leaders
+                                          : servers->sentinels   ? server_find_master
                                                                  : NULL,
                                   .prepare = server_prepare,
                                   .hold = servers->config.replicas > 0,
@@ -176,15 +175,7 @@ static struct server *server_add(struct servers *servers, const struct redis_tar
                                   .ctx = server};
     server->redis = redis_open(&config);
     if (server->redis && config.hold)
-        server->barrier = barrier_open(&(struct barrier_config){.loop = config.loop,
-                                                                .clock = config.clock,
-                                                                .timeout_ms = config.timeout_ms,
-                                                                .replicas = servers->config.replicas,
-                                                                .held = server->redis,
-                                                                .patient = servers->sentinels != NULL,
-                                                                .key_prefix = servers->config.key_prefix,
-                                                                .owns = owns_key,
-                                                                .ctx = server});
+        server->barrier = barrier_open(server, server_owns_key);
     if (!server->redis || (config.hold && !server->barrier)) {
         redis_close(server->redis);
         free(server);
@@ -194,25 +185,22 @@ static struct server *server_add(struct servers *servers, const struct redis_tar
     return server;
 }
 
-static void disconnect(struct server *server) {
+static void server_disconnect(struct server *server) {
     redis_close(server->redis);
     barrier_close(server->barrier);
 }
 
-/* It is idle, so no call is answered. The connection refers to the server until the loop has run, but calls
- * neither `on_state` nor `find` once it is closed. */
+/* The server is idle, so no call ends here. The connection refers to the server until the loop has run, but
+ * calls neither `on_state` nor `find` once it is closed. */
 static void server_drop(struct servers *servers, int i) {
     struct server *server = servers->server[i];
     if (server->was_away && servers->config.lost)
         servers->config.lost(servers->config.prepare_ctx, server);
     servers->server[i] = servers->server[--servers->count];
-    servers->owners
-        .moves++; /* who goes through the servers may have passed this place, and miss the last one */
-    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
-        if (servers->owners.of_slot[slot] == server)
-            redis_owners_set(&servers->owners, slot, NULL);
-    }
-    disconnect(server);
+    /* A caller that goes through the servers may have passed this place, and would miss the last server. */
+    servers->owners.moves++;
+    redis_owners_forget(&servers->owners, server);
+    server_disconnect(server);
     free(server);
 }
 
@@ -225,7 +213,7 @@ struct server *servers_at(struct servers *servers, const struct redis_address *a
 }
 
 /* The servers that the URL names. */
-static bool add_named(struct servers *servers) {
+static bool servers_add_named(struct servers *servers) {
     const struct redis_url *url = servers->config.url;
     bool added = false;
     for (int i = 0; i < url->count; i++) {
@@ -249,7 +237,7 @@ struct server *servers_of_key(struct servers *servers, const char *key) {
     struct server *server = servers_are_cluster(servers)
                                 ? servers_of_slot(servers, redis_slot(key, strlen(key)))
                                 : servers->server[0];
-    return server && servers->config.leader && !is_led(server) ? NULL : server;
+    return server && servers->config.leader && !server_is_led(server) ? NULL : server;
 }
 
 void servers_note_moved(struct servers *servers, int slot, struct server *server) {
@@ -257,7 +245,7 @@ void servers_note_moved(struct servers *servers, int slot, struct server *server
     struct server *owner = leader ? servers_at(leader, &server->address) : server;
     if (owner) {
         redis_owners_set(leader ? &leader->owners : &servers->owners, slot, owner);
-        make_owner(owner);
+        server_make_owner(owner);
     }
     servers_want_map(servers);
 }
@@ -282,7 +270,7 @@ static void servers_install(struct servers *servers) {
     }
     for (int i = 0; i < servers->slots->masters; i++) {
         if (masters[i])
-            make_owner(masters[i]);
+            server_make_owner(masters[i]);
     }
     for (int i = 0; i < known; i++) {
         struct server *server = servers->server[i];
@@ -295,20 +283,7 @@ static void servers_install(struct servers *servers) {
 }
 
 static void servers_on_epoch(void *ctx, const struct redis_value *value) {
-    struct servers *servers = ctx;
-    const char *info = value ? redis_value_text(value) : NULL;
-    char epoch[24];
-    servers->told_epoch =
-        info && info_find(info, "cluster_current_epoch", epoch, sizeof epoch) ? strtoll(epoch, NULL, 10) : 0;
-}
-
-static bool is_old(struct servers *servers) {
-    int64_t now_ms = clock_mono_ms(servers->config.clock);
-    if (servers->told_epoch == 0 || servers->told_epoch >= servers->epoch)
-        return false;
-    if (servers->old_since_ms == 0)
-        servers->old_since_ms = now_ms;
-    return now_ms - servers->old_since_ms < OLD_MAP_MS;
+    ((struct servers *)ctx)->told_epoch = redis_slots_epoch(value);
 }
 
 static void servers_on_map(void *ctx, const struct redis_value *value) {
@@ -318,9 +293,8 @@ static void servers_on_map(void *ctx, const struct redis_value *value) {
     if (servers->closing)
         return;
     const char *error = redis_value_error(value);
-    if (value && !is_old(servers) && redis_slots_read(servers->slots, value, asked)) {
-        servers->epoch = servers->told_epoch;
-        servers->old_since_ms = 0;
+    if (value && redis_slots_read(servers->slots, value, asked, servers->told_epoch,
+                                  clock_mono_ms(servers->config.clock))) {
         servers_install(servers);
         return;
     }
@@ -329,7 +303,7 @@ static void servers_on_map(void *ctx, const struct redis_value *value) {
              error ? error : "no server of the cluster says who has the slots");
 }
 
-static bool lacks_master(const struct servers *servers) {
+static bool servers_lack_master(const struct servers *servers) {
     int i = 0;
     while (i < servers->count &&
            (!servers->server[i]->is_master || redis_is_reached(servers->server[i]->redis)))
@@ -337,8 +311,8 @@ static bool lacks_master(const struct servers *servers) {
     return i < servers->count;
 }
 
-/* Asks the next server that is up. If none is, those that the URL names may be. */
-static void read_map(struct servers *servers) {
+/* Asks the next server that is up. If none is, tries those that the URL names. */
+static void servers_read_map(struct servers *servers) {
     for (int i = 0; i < servers->count; i++) {
         struct server *server = servers->server[servers->next++ % servers->count];
         if (!redis_is_up(server->redis))
@@ -346,49 +320,43 @@ static void read_map(struct servers *servers) {
         servers->wanted = false;
         servers->asked = server;
         servers->read_at_ms = clock_mono_ms(servers->config.clock) +
-                              (lacks_master(servers) ? REDIS_MAP_AGE_GONE_MS : REDIS_MAP_AGE_MS) +
+                              (servers_lack_master(servers) ? REDIS_MAP_AGE_GONE_MS : REDIS_MAP_AGE_MS) +
                               (int64_t)randombytes_uniform(MAP_JITTER_MS);
         redis_call(server->redis, servers_on_epoch, servers, 2, (const char *[]){"CLUSTER", "INFO"});
         redis_call(server->redis, servers_on_map, servers, 2, (const char *[]){"CLUSTER", "SLOTS"});
         return;
     }
-    add_named(servers);
+    servers_add_named(servers);
 }
 
-/* A slot moves to a server that is no master yet: so it is kept for a while. */
-static bool is_needed(struct server *server, int64_t now_ms) {
-    bool idle = !server->is_master && redis_is_idle(server->redis);
-    if (!idle || server->idle_since_ms == 0)
-        server->idle_since_ms = idle ? now_ms : 0;
-    return !idle || now_ms - server->idle_since_ms < IDLE_MS;
-}
-
-/* Of a cluster those that the leader does not have any more are closed. */
-static void follow_all(struct servers *servers) {
+/* Also drops the servers of a cluster that the leader does not have any more. */
+static void servers_follow_all(struct servers *servers) {
     for (int i = servers->count; i-- > 0;) {
         struct server *server = servers->server[i];
         if (servers_are_cluster(servers) && !server_find(servers->config.leader, &server->address) &&
             redis_is_idle(server->redis))
             server_drop(servers, i);
         else
-            follow(server);
+            server_follow(server);
     }
 }
 
 void servers_tick(struct servers *servers) {
     if (servers->config.leader) {
-        follow_all(servers);
+        servers_follow_all(servers);
         return;
     }
     int64_t now_ms = clock_mono_ms(servers->config.clock);
-    for (int i = 0; i < servers->count; i++) /* it may be another's by now */
+    for (int i = 0; i < servers->count; i++) /* its slots may have another owner by now */
         servers->wanted |= servers->server[i]->is_master && !redis_is_up(servers->server[i]->redis);
     if (servers->wanted && !servers->asked && now_ms >= servers->read_at_ms)
-        read_map(servers);
+        servers_read_map(servers);
     if (servers->wanted || servers->asked)
         return;
     for (int i = servers->count; i-- > 0;) {
-        if (!is_needed(servers->server[i], now_ms))
+        struct server *server = servers->server[i];
+        bool is_idle = !server->is_master && redis_is_idle(server->redis);
+        if (redis_server_is_over(&server->idle_since_ms, is_idle, now_ms))
             server_drop(servers, i);
     }
 }
@@ -401,13 +369,13 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
         return true; /* each is added when it is needed */
     if (servers_are_cluster(servers)) {
         servers->slots = calloc(1, sizeof *servers->slots);
-        if (servers->slots && add_named(servers))
+        if (servers->slots && servers_add_named(servers))
             return true;
         free(servers->slots);
         return false;
     }
     if (config->url->kind == REDIS_URL_SENTINEL && !config->leader &&
-        !(servers->sentinels = sentinels_open(config->loop, config->url, config->clock, SENTINEL_TIMEOUT_MS)))
+        !(servers->sentinels = sentinels_open(&servers->config)))
         return false;
     if (server_add(servers, &config->url->servers[0]))
         return true;
@@ -415,8 +383,8 @@ bool servers_open(struct servers *servers, const struct servers_config *config) 
     return false;
 }
 
-/* Who is answered while they close asks for others, and must find none: it would send there, or meet one that
- * is freed. */
+/* A caller that hears an answer while the servers close may send its next call: it must find no server, since
+ * the servers are about to be freed. */
 void servers_close(struct servers *servers) {
     int count = servers->count;
     servers->closing = true;
@@ -424,7 +392,7 @@ void servers_close(struct servers *servers) {
     memset(servers->owners.of_slot, 0, sizeof servers->owners.of_slot);
     sentinels_close(servers->sentinels);
     for (int i = 0; i < count; i++)
-        disconnect(servers->server[i]);
+        server_disconnect(servers->server[i]);
     for (int i = 0; i < count; i++)
         free(servers->server[i]);
     free(servers->slots);

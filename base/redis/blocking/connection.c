@@ -11,9 +11,8 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/redis/blocking/dial.h"
-#include "base/redis/blocking/sentinels.h"
-#include "base/redis/command.h"
+#include "base/redis/blocking/driver.h"
+#include "base/redis/resp.h"
 
 /* After a failed connect, calls fail at once for so long. */
 static const int64_t retry_ns = 100000000;

@@ -99,17 +99,4 @@ void redis_connection_begin(struct redis_connection *connection, struct redis_re
 enum redis_status redis_connection_end(struct redis_connection *connection, struct redis_request *call,
                                        struct cancel *cancel);
 
-/* ---- for the thread that watches Sentinels ---- */
-
-struct redis_named;
-
-/* False: no server was reached yet. `*epoch` becomes that of the newest failover that the connection has
- * heard of, if that is newer. */
-bool redis_connection_was_reached(struct redis_connection *connection, int64_t *epoch);
-/* Follows what the Sentinels say now. Leaves a server that they do not name, as if the connection broke; also
- * while they replace the master. Then connects to the master that they name, so that a move is reported soon.
- * Reports a move too if they have heard of a failover since this master was reached. Ignores an answer that
- * is older than what the connection has heard since they were asked. True: it left a server. */
-bool redis_connection_follow(struct redis_connection *connection, const struct redis_named *named);
-
 #endif

@@ -1,4 +1,4 @@
-#include "base/redis/blocking/dial.h"
+#include "base/redis/blocking/driver.h"
 
 #include <errno.h>
 #include <netdb.h>

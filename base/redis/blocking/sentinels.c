@@ -1,10 +1,9 @@
-#include "base/redis/blocking/sentinels.h"
+#include "base/redis/blocking/driver.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/redis/blocking/dial.h"
 #include "base/waiter.h"
 
 /* ---- one Sentinel, asked by a thread of its own ---- */
@@ -85,7 +84,7 @@ bool redis_master_ask(const struct redis_url *url, int timeout_ms, struct redis_
         named->master = url->servers[i];
         snprintf(error, error_size, "%s", each->why);
     }
-    enum redis_elected elected = redis_election_end(election, url->count, clock_now_ns() / 1000000);
+    enum redis_elected elected = redis_election_end(election, url->count, clock_now_ms());
     if (elected == REDIS_ELECTED) {
         named->master = redis_url_target(url, &election->best.master);
     } else if (elected != REDIS_ELECTION_SILENT) {

@@ -1,5 +1,6 @@
 #include "base/redis/blocking/servers.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,12 +9,13 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/redis/backoff.h"
-#include "base/redis/blocking/dial.h"
-#include "base/redis/blocking/sentinels.h"
-#include "base/redis/blocking/subscriber.h"
+#include "base/redis/blocking/driver.h"
+#include "base/redis/redirect.h"
 
-enum { SERVERS_MAX = REDIS_MASTERS_MAX };
+/* There may be more than the masters: a server that a redirection names is added, and forgotten when idle. */
+enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
+/* At least so long after the last time it is looked which servers are to be forgotten. */
+enum { TIDY_MS = 250 };
 /* After a reading of the map that failed the next one waits for so many times as long, which is longer than
  * two calls. */
 enum { MAP_RESTS = 5 };
@@ -32,8 +34,9 @@ struct server {
     struct redis_subscriber *subscriber; /* NULL until a caller asks for it */
     _Atomic bool was_replica;            /* the server's last answer said so */
     bool is_in_url;                      /* it stays, whoever has the slots */
-    bool has_left;
-    _Atomic int users; /* threads that use it (server_use()): it must stay */
+    bool is_master;                      /* by the map */
+    _Atomic int users;                   /* threads that use it (server_use()): it must stay */
+    int64_t idle_since_ms;               /* by redis_server_is_over() */
 };
 
 struct redis_servers {
@@ -46,7 +49,7 @@ struct redis_servers {
     pthread_mutex_t mutex;   /* of all that follows */
     int count;
     struct server *server[SERVERS_MAX];
-    int left_count; /* servers that have left the cluster, and are freed when nobody uses them */
+    int left_count; /* servers that are forgotten, and are freed when their subscribers' threads have ended */
     struct server *left[SERVERS_MAX];
     /* Of a cluster: */
     struct redis_slots *slots; /* as read last */
@@ -56,6 +59,7 @@ struct redis_servers {
     int64_t read_at_ns;    /* not before */
     int64_t rest_until_ns; /* nor before that, for a slot whose server is known */
     int next;              /* the server to be asked next */
+    int64_t tidy_at_ms;    /* not before */
 };
 
 static bool is_cluster(const struct redis_servers *servers) {
@@ -94,8 +98,10 @@ static struct server *server_at(struct redis_servers *servers, const struct redi
 
 /* With the mutex held: the server stays until server_release(). NULL for NULL. */
 static struct server *server_use(struct server *server) {
-    if (server)
+    if (server) {
         atomic_fetch_add(&server->users, 1);
+        server->idle_since_ms = 0;
+    }
     return server;
 }
 
@@ -113,92 +119,93 @@ static void server_free(struct server *server) {
     free(server);
 }
 
-/* Takes out the servers that have left the cluster, or are replicas now. Their subscribers' threads end by
+/* Forgets the servers of a cluster that are not needed any more. Their subscribers' threads end by
  * themselves. */
-static void servers_forget_others(struct redis_servers *servers) {
-    int kept = 0;
-    for (int i = 0; i < servers->count; i++) {
-        struct server *server = servers->server[i];
-        bool is_master = redis_slots_find(servers->slots, &server->address) != REDIS_SLOT_NOBODY;
-        if (server->is_in_url || is_master || servers->left_count == SERVERS_MAX) {
-            servers->server[kept++] = server;
-        } else {
-            server->has_left = true;
-            redis_subscriber_stop(server->subscriber);
-            servers->left[servers->left_count++] = server;
-        }
-    }
-    servers->count = kept;
-}
-
-static void servers_free_left(struct redis_servers *servers) {
-    int kept = 0;
+static void servers_tidy(struct redis_servers *servers) {
+    int64_t now_ms = clock_now_ms();
+    int kept = 0, left = 0;
+    if (servers->outdated || servers->reading || now_ms < servers->tidy_at_ms)
+        return;
+    servers->tidy_at_ms = now_ms + TIDY_MS;
     for (int i = 0; i < servers->left_count; i++) {
         struct server *server = servers->left[i];
-        if (atomic_load(&server->users) > 0 || !redis_subscriber_has_ended(server->subscriber))
-            servers->left[kept++] = server;
-        else
+        if (redis_subscriber_has_ended(server->subscriber))
             server_free(server);
+        else
+            servers->left[left++] = server;
     }
-    servers->left_count = kept;
+    for (int i = 0; i < servers->count; i++) {
+        struct server *server = servers->server[i];
+        bool is_idle = !server->is_master && !server->is_in_url && atomic_load(&server->users) == 0;
+        if (!redis_server_is_over(&server->idle_since_ms, is_idle, now_ms) || left == SERVERS_MAX) {
+            servers->server[kept++] = server;
+            continue;
+        }
+        redis_owners_forget(&servers->owners, server);
+        redis_subscriber_stop(server->subscriber);
+        servers->left[left++] = server;
+    }
+    servers->count = kept;
+    servers->left_count = left;
 }
 
-/* ---- the map of a cluster ---- */
+/* ---- the map of a cluster: with the mutex held ---- */
 
-/* With the mutex held. A slot that gets another owner, or its first, is a move: the new owner may lack what
- * was written before. But before the first map there were no writes. */
-static void servers_install(struct redis_servers *servers, const struct redis_slots *slots) {
+/* A slot that gets another owner, or its first, is a move: the new owner may lack what was written before.
+ * But before the first map there were no writes. */
+static void servers_install(struct redis_servers *servers, bool is_first) {
     void *masters[REDIS_MASTERS_MAX] = {NULL};
-    bool is_first = servers->slots->masters == 0;
     unsigned moves = servers->owners.moves;
-    *servers->slots = *slots;
-    servers_forget_others(servers); /* first: this makes room */
-    for (int i = 0; i < slots->masters; i++)
-        masters[i] = server_at(servers, &slots->master[i]);
-    redis_owners_install(&servers->owners, slots, masters);
+    for (int i = 0; i < servers->count; i++)
+        servers->server[i]->is_master = false;
+    for (int i = 0; i < servers->slots->masters; i++) {
+        struct server *master = masters[i] = server_at(servers, &servers->slots->master[i]);
+        if (master)
+            master->is_master = true;
+    }
+    redis_owners_install(&servers->owners, servers->slots, masters);
     if (servers->owners.moves != moves && !is_first)
         redis_report_move(servers->hooks);
 }
 
-/* Asks one server on a connection of its own. */
-static bool servers_ask_map(const struct redis_servers *servers, const struct redis_url *url,
-                            struct redis_slots *slots) {
-    const struct redis_target *server = &url->servers[0];
-    char why[128];
-    redisContext *hiredis = redis_dial(server, servers->timeout_ms / 2, why, sizeof why);
-    redisReply *reply = hiredis ? redisCommand(hiredis, "CLUSTER SLOTS") : NULL;
-    bool good = reply && redis_slots_read(slots, redis_value_of(reply), server->host);
-    const char *error = redis_value_error(redis_value_of(reply));
-    if (hiredis && !good)
-        redis_report(servers->hooks, server, error ? error : "it knows of no slots");
-    freeReplyObject(reply);
-    redisFree(hiredis);
-    return good;
-}
-
-/* Called, and returns, with the mutex held, but releases it meanwhile: other threads use the map that there
- * is. Asks one server; if it fails, the next reading asks another one. */
+/* Asks one server on a connection of its own; if it fails, the next reading asks another one. Releases the
+ * mutex meanwhile: other threads use the map that there is. */
 static void servers_read_map(struct redis_servers *servers) {
+    const char *info[] = {"CLUSTER", "INFO"}, *slots[] = {"CLUSTER", "SLOTS"};
     if (servers->reading || clock_now_ns() < servers->read_at_ns)
         return;
-    struct redis_slots *slots = malloc(sizeof *slots);
-    struct redis_url url = servers->server[servers->next++ % servers->count]->url;
-    if (!slots)
-        return;
+    assert(servers->count > 0); /* those of the URL stay */
+    struct redis_target server = servers->server[servers->next++ % servers->count]->url.servers[0];
+    int timeout_ms = servers->timeout_ms / 2;
     servers->reading = true;
     servers->outdated = false;
     pthread_mutex_unlock(&servers->mutex);
     int64_t since_ns = clock_now_ns();
-    bool good = servers_ask_map(servers, &url, slots);
+    redisContext *hiredis = redis_dial(&server, timeout_ms, NULL, 0);
+    int64_t until_ns = clock_now_ns() + (int64_t)timeout_ms * 1000000;
+    redisReply *told = hiredis ? redis_dial_ask(hiredis, until_ns, 2, info) : NULL;
+    redisReply *map = told ? redis_dial_ask(hiredis, until_ns, 2, slots) : NULL;
     int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&servers->mutex);
+    int64_t epoch = redis_slots_epoch(redis_value_of(told));
+    bool is_first = servers->slots->masters == 0, is_older = epoch != 0 && epoch < servers->slots->epoch;
+    bool good =
+        map && redis_slots_read(servers->slots, redis_value_of(map), server.host, epoch, now_ns / 1000000);
     servers->reading = false;
     servers->rest_until_ns = good ? 0 : now_ns + MAP_RESTS * (now_ns - since_ns);
     if (good) {
         servers->read_at_ns = now_ns + (int64_t)REDIS_MAP_AGE_MS * 1000000;
-        servers_install(servers, slots);
+        servers_install(servers, is_first);
+    } else if (hiredis) {
+        const char *error = redis_value_error(redis_value_of(map));
+        redis_report(servers->hooks, &server,
+                     error      ? error
+                     : is_older ? "its map of the slots is older than another server's"
+                                : "it knows of no slots");
     }
-    free(slots);
+    freeReplyObject(told);
+    freeReplyObject(map);
+    redisFree(hiredis);
 }
 
 /* `slot`: of a cluster. */
@@ -211,7 +218,8 @@ static struct server *servers_owner(const struct redis_servers *servers, int slo
 static struct server *servers_find(struct redis_servers *servers, const char *key, bool outdated) {
     int slot = is_cluster(servers) ? redis_slot(key, strlen(key)) : 0;
     pthread_mutex_lock(&servers->mutex);
-    servers_free_left(servers);
+    if (is_cluster(servers))
+        servers_tidy(servers);
     struct server *owner = servers_owner(servers, slot);
     servers->outdated |= outdated || !owner;
     if (is_cluster(servers) && servers->outdated && (!owner || clock_now_ns() >= servers->rest_until_ns))
@@ -332,7 +340,7 @@ bool redis_servers_are_subscribed(struct redis_servers *servers, const char *key
     if (!server)
         return false;
     pthread_mutex_lock(&servers->mutex);
-    if (subscribe && !server->subscriber && !server->has_left)
+    if (subscribe && !server->subscriber)
         server->subscriber = redis_subscriber_open(&server->url, servers->hooks);
     bool is_subscribed = redis_subscriber_is_subscribed(server->subscriber);
     pthread_mutex_unlock(&servers->mutex);

@@ -5,7 +5,9 @@
  * - In a cluster a call goes to the server that has the slot of its key, as far as is known. redirect.h says
  *   what an error means for it.
  * - The thread that finds the map of slots (CLUSTER SLOTS) outdated reads it, at most once a second.
- * - A server that is neither in the map nor in the URL is forgotten.
+ * - A map that is older than the last one is not believed (slots.h).
+ * - A server that has no slot, and that the URL does not name, is forgotten once it was idle for some time
+ *   (slots.h).
  *
  * Any thread may call all functions but the first two. */
 #ifndef BASE_REDIS_BLOCKING_SERVERS_H

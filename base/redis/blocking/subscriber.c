@@ -1,4 +1,4 @@
-#include "base/redis/blocking/subscriber.h"
+#include "base/redis/blocking/driver.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include "base/redis/blocking/sentinels.h"
 
 /* A connection that is silent for so long gets a PING, and is closed if it stays silent. */
 enum { SILENCE_MS = 1000, RETRY_MS = 100 };

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/servers/directory.h"
+#include "base/servers/local_servers.h"
 
 enum { PATH_SIZE = 512 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/flags.h"
-#include "base/servers/directory.h"
+#include "base/servers/local_servers.h"
 #include "base/url_parts.h"
 #include "loadtest/lab/commands.h"
 #include "loadtest/lab/scenarios/scenarios.h"

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/servers/sentinel_servers.h"
 #include "lock/libetcd/etcd.h"
 
 enum { OPTIONS_MAX = 32, WORDS_MAX = 16, VERSION_SIZE = 24, ANSWER_SIZE = 2048, REPLY_SIZE = 16384 };

@@ -5,11 +5,8 @@
 #ifndef LOADTEST_LAB_STAGE_STAGE_SERVERS_H
 #define LOADTEST_LAB_STAGE_STAGE_SERVERS_H
 
-#include "base/servers/etcd_server.h"
+#include "base/servers/local_servers.h"
 #include "base/servers/proxy.h"
-#include "base/servers/redis_server.h"
-#include "base/servers/seckilld_server.h"
-#include "base/servers/zookeeper_server.h"
 #include "loadtest/lab/stage/stage.h"
 
 enum { SERVER_NAME_SIZE = 32, SERVER_PATH_SIZE = 320, ETCD_MEMBERS_MAX = 3 };

@@ -1,9 +1,35 @@
-/* A reply of Redis, for code that need not know hiredis. Pure; what it reads may be garbage. */
-#ifndef BASE_REDIS_REPLY_H
-#define BASE_REDIS_REPLY_H
+/* RESP, the protocol of Redis: a command is written, and a reply is read. Pure; a reply may be garbage. */
+#ifndef BASE_REDIS_RESP_H
+#define BASE_REDIS_RESP_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- commands: arrays of bulk strings ---- */
+
+/* A Lua script, and its SHA-1 in hex, by which servers know it (EVALSHA). */
+struct redis_script {
+    const char *text, *sha1;
+};
+
+/* How many bytes the command takes at most. */
+size_t redis_command_size(int argc, const char *const argv[]);
+/* Writes the command, without a NUL, and returns its length. */
+size_t redis_command_write(char *out, int argc, const char *const argv[]);
+/* The same in parts: that it has `argc` arguments; and some of them, as often as necessary. */
+size_t redis_command_begin(char *out, int argc);
+size_t redis_command_add(char *out, int count, const char *const argv[]);
+
+/* Commands one after the other; all 0 at first. `bytes` is freed by free(). */
+struct redis_output {
+    char *bytes;
+    size_t length, size;
+};
+
+/* Returns the command's length; 0: out of memory. */
+size_t redis_output_append(struct redis_output *output, int argc, const char *const argv[]);
+
+/* ---- replies, for code that need not know hiredis ---- */
 
 /* Valid only as long as its driver says, mostly within a callback. */
 struct redis_value;
