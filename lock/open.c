@@ -195,7 +195,7 @@ static bool check_options(const struct lock_backend *backend, const struct lock_
     return !wrong && (!backend->is_lesson || teaching);
 }
 
-/* ---- what the backend reports (runtime.h) ---- */
+/* ---- what the backend reports (backend.h) ---- */
 
 static void on_wake(void *ctx, const char *key, const char *owner) {
     struct lock *lock = ctx;

@@ -1,11 +1,11 @@
-#include "lock/etcd/etcd_session.h"
+#include "lock/etcd/etcd_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/url_parts.h"
-#include "lock/core/runtime.h"
+#include "lock/core/backend.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the
  * last second of a lease. The session renews the lease eight times in each time to live of a grant, so a

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "lock/libetcd/etcd_client.h"
-#include "lock/libetcd/shared_stream.h"
 
 /* ---- leases ---- */
 

@@ -160,10 +160,8 @@ static void odd_keys(void) {
     wait_for_count(0);
 }
 
-/* The library's threads take no signals: those are the program's. (gRPC starts threads of its own later.) */
+/* The library's threads take no signals: those are the program's. */
 static void signals(void) {
-    if (every_lock.multiplexes)
-        return;
     int others = tools_count_threads(false), blocking = tools_count_threads(true);
     struct lock *holder = open_lock("ttl=60000"), *lock = open_lock("ttl=60000");
     struct lock_grant held = tools_acquire(holder, "a"), none;

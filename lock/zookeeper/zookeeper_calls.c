@@ -1,4 +1,4 @@
-#include "lock/zookeeper/zookeeper_calls.h"
+#include "lock/zookeeper/zookeeper_session.h"
 
 #include <stdlib.h>
 #include <string.h>

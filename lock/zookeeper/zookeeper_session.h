@@ -1,9 +1,94 @@
-/* A session with an ensemble of ZooKeeper: reads its address, connects, keeps the session alive by
- * heartbeats, and replaces it when it is over. Not for users. */
+/* A session with an ensemble of ZooKeeper, and its calls. Not for users. */
 #ifndef LOCK_ZOOKEEPER_ZOOKEEPER_SESSION_H
 #define LOCK_ZOOKEEPER_ZOOKEEPER_SESSION_H
 
-#include "lock/zookeeper/zookeeper_calls.h"
+#define THREADED /* the variant of the C client that its header is read for */
+#include <sys/queue.h>
+#include <zookeeper/zookeeper.h>
+
+#include "lock/core/backend.h"
+
+/* ---- zookeeper_calls.c: requests that are sent together, and the watches that wake waiters ----
+ *
+ * The C client's thread answers the requests later. */
+
+/* A node's name is OWNER-SEQUENCE; the sequence has ten digits, or eleven characters once it overflows. */
+enum { ZOOKEEPER_NAME_SIZE = LOCK_OWNER_SIZE + 12, ZOOKEEPER_REQUESTS_MAX = 16 };
+
+enum zookeeper_verb {
+    ZOOKEEPER_SYNC,       /* later reads see all that is written by now, whichever server answers */
+    ZOOKEEPER_CREATE,     /* a persistent node */
+    ZOOKEEPER_CONTAINER,  /* a node that the server removes some time after its last child */
+    ZOOKEEPER_QUEUE,      /* an ephemeral sequential node; `path` is its name without the sequence */
+    ZOOKEEPER_FIND_PLACE, /* reads the place of `owner` among the children of `path` */
+    ZOOKEEPER_WATCH,      /* wakes `owner`, a waiter for `key`, once the node `path` is deleted */
+    ZOOKEEPER_DELETE,
+};
+
+struct zookeeper_request {
+    enum zookeeper_verb verb;
+    const char *path, *key, *owner; /* `path` is absolute */
+};
+
+enum zookeeper_result {
+    ZOOKEEPER_LOST, /* there was no reply: it may have been carried out */
+    ZOOKEEPER_DONE,
+    ZOOKEEPER_NO_NODE,  /* FIND_PLACE, QUEUE: the parent does not exist */
+    ZOOKEEPER_NOT_DONE, /* it was refused, or not sent */
+};
+
+struct zookeeper_reply {
+    enum zookeeper_result result;
+    int64_t czxid;                  /* QUEUE: the node's */
+    char name[ZOOKEEPER_NAME_SIZE]; /* QUEUE: the node's; FIND_PLACE: the owner's node's, "": it has none */
+    char predecessor[ZOOKEEPER_NAME_SIZE]; /* FIND_PLACE: the node right before it; "": it is the first */
+};
+
+/* The requests in flight and the watches of one session. */
+struct zookeeper_requests {
+    const struct lock_env *env;
+    char *servers;         /* for error texts */
+    pthread_mutex_t mutex; /* of all below, and of the session; queueing a request does not block */
+    zhandle_t *handle;     /* NULL: none */
+    LIST_HEAD(zookeeper_calls, zookeeper_call) calls; /* in flight */
+    LIST_HEAD(zookeeper_watches, zookeeper_watch) watches;
+};
+
+struct zookeeper_slot {
+    struct zookeeper_call *call;
+    struct zookeeper_watch *watch; /* of WATCH */
+    bool answered;
+    char owner[LOCK_OWNER_SIZE]; /* of FIND_PLACE */
+    struct zookeeper_reply reply;
+};
+
+/* Requests that were sent together. The thread that waits for the call frees it, or, if none does, the last
+ * answer. */
+struct zookeeper_call {
+    LIST_ENTRY(zookeeper_call) in_flight;
+    struct zookeeper_requests *requests;
+    pthread_cond_t done;
+    int open; /* how many requests have no answer */
+    bool waited_for, no_memory;
+    /* Called with the mutex held once all is answered; or NULL. */
+    void (*on_answered)(const struct zookeeper_call *call, bool done);
+    void *ctx;
+    int64_t sent_ns;
+    struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
+};
+
+/* All of these are called with the mutex held, and do not block. */
+
+/* A call of `count` requests, which must be sent at once. NULL when out of memory. */
+struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count);
+void zookeeper_call_free(struct zookeeper_call *call);
+/* Sends the requests in this order. Answers may come before it returns, and the last one frees a call that no
+ * thread waits for. */
+void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count);
+/* Call it when the handle was closed: answers LOST to the requests in flight, and frees the watches. */
+void zookeeper_requests_drop_all(struct zookeeper_requests *requests);
+
+/* ---- zookeeper_session.c: reads the address, connects, keeps the session alive, and replaces it ---- */
 
 enum {
     ZOOKEEPER_ROOT_SIZE = 264,

@@ -1,4 +1,4 @@
-#include "lock/core/runtime.h"
+#include "lock/core/backend.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
