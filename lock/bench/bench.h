@@ -105,7 +105,7 @@ struct bench_counts {
 struct bench_shared_memory {
     _Atomic int phase;
     _Atomic unsigned ready;      /* threads */
-    _Atomic bool begun;          /* a contender had the lock, or an error */
+    _Atomic unsigned begun;      /* threads that had the lock, or an error */
     _Atomic uint64_t requests;   /* that the locks of all processes sent in BENCH_MEASURE */
     char error[LOCK_ERROR_SIZE]; /* why a process ended early, if it could say */
     struct bench_key keys[BENCH_CONTENDERS_MAX];

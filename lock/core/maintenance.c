@@ -24,7 +24,8 @@ static const int64_t stop_ns = 500000000;
 
 struct lock_maintenance {
     struct lock *lock;
-    pthread_t thread;
+    bool has_thread, has_clock; /* they are started */
+    pthread_t thread, clock;
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     _Atomic bool stop; /* written with the mutex held */
@@ -33,8 +34,6 @@ struct lock_maintenance {
     _Atomic int pending_count; /* including the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
-    bool has_clock;
-    pthread_t clock;
     pthread_cond_t clock_cond;
     _Atomic int64_t clock_ns; /* when the clock checks all grants next; written with the mutex held */
     pthread_mutex_t telling;  /* on_lost() is called by one thread at a time */
@@ -262,16 +261,6 @@ static void *maintenance_run_clock(void *arg) {
 
 /* ---- starting and stopping ---- */
 
-static void stop_clock(struct lock_maintenance *maintenance) {
-    pthread_mutex_lock(&maintenance->mutex);
-    maintenance->stop = true;
-    pthread_cond_signal(&maintenance->clock_cond);
-    pthread_mutex_unlock(&maintenance->mutex);
-    if (maintenance->has_clock)
-        pthread_join(maintenance->clock, NULL);
-    maintenance->has_clock = false;
-}
-
 struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     struct lock_maintenance *maintenance = calloc(1, sizeof *maintenance);
     if (!maintenance)
@@ -286,10 +275,11 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     atomic_store(&maintenance->clock_ns, INT64_MAX);
     if (lock->renews)
         maintenance->has_clock = thread_start(&maintenance->clock, maintenance_run_clock, maintenance);
-    if (maintenance->has_clock == lock->renews &&
-        thread_start(&maintenance->thread, maintenance_run, maintenance))
+    if (maintenance->has_clock == lock->renews)
+        maintenance->has_thread = thread_start(&maintenance->thread, maintenance_run, maintenance);
+    if (maintenance->has_thread)
         return maintenance;
-    stop_clock(maintenance);
+    lock_maintenance_stop(maintenance);
     lock_maintenance_free(maintenance);
     return NULL;
 }
@@ -298,9 +288,12 @@ void lock_maintenance_stop(struct lock_maintenance *maintenance) {
     pthread_mutex_lock(&maintenance->mutex);
     maintenance->stop = true;
     pthread_cond_signal(&maintenance->cond);
+    pthread_cond_signal(&maintenance->clock_cond);
     pthread_mutex_unlock(&maintenance->mutex);
-    pthread_join(maintenance->thread, NULL);
-    stop_clock(maintenance);
+    if (maintenance->has_thread)
+        pthread_join(maintenance->thread, NULL);
+    if (maintenance->has_clock)
+        pthread_join(maintenance->clock, NULL);
 }
 
 void lock_maintenance_free(struct lock_maintenance *maintenance) {

@@ -1,6 +1,6 @@
-/* What a lock in etcd consists of: the session (etcd_session.c), batches of transactions (txn_batch.c), watches
- * (predecessor_watch.c), and the keys of owners (etcd_queue.c), which the variants queue and fixed-key share.
- * Not for users. */
+/* What a lock in etcd consists of: the session (etcd_session.c), batches of transactions (txn_batch.c),
+ * watches (predecessor_watch.c), and the keys of owners (etcd_queue.c), which the variants queue and
+ * fixed-key share. Not for users. */
 #ifndef LOCK_ETCD_ETCD_STORE_H
 #define LOCK_ETCD_ETCD_STORE_H
 

@@ -68,8 +68,6 @@ void etcd_loop_close(struct etcd_loop *loop);
 
 /* Makes all tickers run soon. Any thread may call it. */
 void etcd_loop_wake(struct etcd_loop *loop);
-/* Is the calling thread the loop? */
-bool etcd_loop_is_current(const struct etcd_loop *loop);
 
 /* A call without operations yet. */
 grpc_call *etcd_loop_new_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,

@@ -64,10 +64,6 @@ void etcd_loop_wake(struct etcd_loop *loop) {
                                           loop->queue, &loop->wake);
 }
 
-bool etcd_loop_is_current(const struct etcd_loop *loop) {
-    return pthread_equal(loop->thread, pthread_self());
-}
-
 /* ---- its life ---- */
 
 void etcd_loop_open(struct etcd_loop *loop) {

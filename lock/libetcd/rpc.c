@@ -34,7 +34,7 @@ struct rpc {
     int64_t began_ns;
     uint64_t token; /* the number of the token that it sent */
     struct etcd_unary unary;
-    struct waiter done; /* the loop wakes it */
+    struct waiter done;         /* the loop wakes it */
     char text[ETCD_ERROR_SIZE]; /* why it failed; becomes the caller's `error` if the call fails */
 };
 

@@ -259,6 +259,6 @@ void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared) {
 }
 
 void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object) {
-    while (shared->calling == object && !etcd_loop_is_current(&shared->etcd->loop))
+    while (shared->calling == object && !pthread_equal(shared->etcd->loop.thread, pthread_self()))
         pthread_cond_wait(&shared->changed, &shared->mutex);
 }

@@ -273,21 +273,14 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     return NULL;
 }
 
-void zookeeper_session_close(struct zookeeper_session *session, bool expire) {
+void zookeeper_session_close(struct zookeeper_session *session, uint64_t owning) {
     pthread_mutex_lock(&session->requests.mutex);
     session->stop = true;
-    session->expire = expire;
+    session->expire = owning == session->number;
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->requests.mutex);
     pthread_join(session->thread, NULL);
     free_session(session);
-}
-
-uint64_t zookeeper_session_number(struct zookeeper_session *session) {
-    pthread_mutex_lock(&session->requests.mutex);
-    uint64_t number = session->number;
-    pthread_mutex_unlock(&session->requests.mutex);
-    return number;
 }
 
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {

@@ -108,21 +108,19 @@ struct zookeeper_session;
  * out of memory, or of threads. */
 struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t ttl_ms,
                                                  const struct lock_env *env);
-/* Frees the session; no thread may be inside a call. With `expire` its nodes stay until the session expires;
- * otherwise the session ends now. Waits for up to a tenth of a second for replies in flight, and until the C
- * client has closed. */
-void zookeeper_session_close(struct zookeeper_session *session, bool expire);
-
-/* The number of the current session, never 0. Each new session has the next. */
-uint64_t zookeeper_session_number(struct zookeeper_session *session);
+/* Frees the session; no thread may be inside a call. If `owning` is the number of the current session, its
+ * nodes stay until it expires; otherwise (0: there are no nodes) it ends now. Waits for up to a tenth of a
+ * second for replies in flight, and until the C client has closed. */
+void zookeeper_session_close(struct zookeeper_session *session, uint64_t owning);
 
 /* CLOCK_MONOTONIC: until when a call that begins now may wait. */
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session);
 
 /* Sends requests, which the server carries out in this order, and waits for the replies until the limit is
- * over. `*number` is the session that they are for; 0: the current one, whose number it becomes. LOCK_OK: all
- * were answered. LOCK_UNAVAILABLE, LOCK_NOMEM: none was carried out, or will be. LOCK_NOT_OWNER: that session
- * is over, and with it all that it owned. LOCK_UNKNOWN: some replies are lost; `replies` says which. */
+ * over. `*number` is the session that they are for, counted from 1; 0: the current one, whose number it
+ * becomes. LOCK_OK: all were answered. LOCK_UNAVAILABLE, LOCK_NOMEM: none was carried out, or will be.
+ * LOCK_NOT_OWNER: that session is over, and with it all that it owned. LOCK_UNKNOWN: some replies are lost;
+ * `replies` says which. */
 enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint64_t *number,
                                         const struct zookeeper_request *requests, int count,
                                         struct zookeeper_reply *replies, const struct lock_limit *limit);
