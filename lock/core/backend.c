@@ -1,3 +1,4 @@
+/* What the core gives to backends: the environment of a lock, and limits for waits. */
 #include "lock/core/backend.h"
 
 #include <stdatomic.h>

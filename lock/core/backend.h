@@ -1,4 +1,5 @@
-/* The interface of a backend: what the core gives to backends, and what a backend is: open and close; one
+/* The two sides of a backend. The core gives it the lock's clock and random numbers, limits for its waits,
+ * and functions to report by (backend.c). It gives the core a table of functions: open and close; one
  * attempt, release, withdraw, and check. The core does what is the same for all locks: keys and URLs, the
  * local queue, deadlines, cancelling, renewal, losses, several keys, metrics. A backend is one file with its
  * table at the end. Not for users. */

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/backend.h"
 #include "lock/etcd/etcd_store.h"
 
 /* A waiter asks the store again after RETRY_MS in case a wake-up was lost; without a watch, more often. */

@@ -6,7 +6,6 @@
  * leader, or until their time is up. */
 #include <stdlib.h>
 
-#include "lock/core/backend.h"
 #include "lock/etcd/etcd_store.h"
 
 /* etcd allows 128 operations in a transaction. It counts those of a nested transaction separately. */

@@ -215,8 +215,10 @@ static void keepalive_on_message(struct etcd_shared_stream *shared, struct etcd_
 }
 
 static void keepalive_destroy(struct etcd_shared_stream *shared) {
-    while (!LIST_EMPTY(keeps_of(shared)))
-        keep_delete(LIST_FIRST(keeps_of(shared)));
+    for (struct etcd_keep *keep = LIST_FIRST(keeps_of(shared)), *next; keep; keep = next) {
+        next = LIST_NEXT(keep, next);
+        free(keep);
+    }
 }
 
 const struct etcd_shared_stream_kind etcd_keepalive_stream_kind = {

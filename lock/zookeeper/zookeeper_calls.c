@@ -1,3 +1,5 @@
+/* Calls to ZooKeeper: sends requests together, reads their replies, and keeps the watches that wake waiters.
+ */
 #include "lock/zookeeper/zookeeper_session.h"
 
 #include <stdlib.h>
