@@ -13,7 +13,7 @@
  * The C client's thread answers the requests later. */
 
 /* A node's name is OWNER-SEQUENCE; the sequence has ten digits, or eleven characters once it overflows. */
-enum { ZOOKEEPER_NAME_SIZE = LOCK_OWNER_SIZE + 12, ZOOKEEPER_REQUESTS_MAX = 16 };
+enum { ZOOKEEPER_NAME_SIZE = LOCK_OWNER_SIZE + 12, ZOOKEEPER_REQUESTS_MAX = 16, ZOOKEEPER_HEARTBEATS = 5 };
 
 enum zookeeper_verb {
     ZOOKEEPER_SYNC,       /* later reads see all that is written by now, whichever server answers */
@@ -44,14 +44,27 @@ struct zookeeper_reply {
     char predecessor[ZOOKEEPER_NAME_SIZE]; /* FIND_PLACE: the node right before it; "": it is the first */
 };
 
-/* The requests in flight and the watches of one session. */
-struct zookeeper_requests {
+/* A session with the ensemble. Private to the two files. */
+struct zookeeper_session {
     const struct lock_env *env;
-    char *servers;         /* for error texts */
-    pthread_mutex_t mutex; /* of all below, and of the session; queueing a request does not block */
-    zhandle_t *handle;     /* NULL: none */
+    char *servers; /* for error texts too */
+    int64_t ttl_ms;
+    pthread_t thread;
+    pthread_mutex_t mutex;                            /* of all below; queueing a request does not block */
+    pthread_cond_t changed;                           /* what the thread, or a call, waits for */
+    zhandle_t *handle;                                /* the thread opens and closes it; NULL: none */
     LIST_HEAD(zookeeper_calls, zookeeper_call) calls; /* in flight */
     LIST_HEAD(zookeeper_watches, zookeeper_watch) watches;
+    bool stop, expire;
+    bool connected, over;
+    bool born; /* was connected: the server has the session */
+    bool heartbeat_in_flight;
+    uint64_t number;                        /* counted from 1: each new session has the next */
+    int64_t give_up_ns;                     /* CLOCK_MONOTONIC: replaced if it is not connected before */
+    int64_t timeout_ns;                     /* T */
+    int64_t heard_ns[ZOOKEEPER_HEARTBEATS]; /* when those heartbeats were sent that were answered last; the
+                                               newest is the first */
+    int64_t heartbeat_at_ns;                /* CLOCK_MONOTONIC: the next one is due */
 };
 
 struct zookeeper_slot {
@@ -66,13 +79,12 @@ struct zookeeper_slot {
  * answer. */
 struct zookeeper_call {
     LIST_ENTRY(zookeeper_call) in_flight;
-    struct zookeeper_requests *requests;
+    struct zookeeper_session *session;
     pthread_cond_t done;
     int open; /* how many requests have no answer */
     bool waited_for, no_memory;
     /* Called with the mutex held once all is answered; or NULL. */
     void (*on_answered)(const struct zookeeper_call *call, bool done);
-    void *ctx;
     int64_t sent_ns;
     struct zookeeper_slot slots[ZOOKEEPER_REQUESTS_MAX];
 };
@@ -80,13 +92,13 @@ struct zookeeper_call {
 /* All of these are called with the mutex held, and do not block. */
 
 /* A call of `count` requests, which must be sent at once. NULL when out of memory. */
-struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count);
+struct zookeeper_call *zookeeper_call_new(struct zookeeper_session *session, int count);
 void zookeeper_call_free(struct zookeeper_call *call);
 /* Sends the requests in this order. Answers may come before it returns, and the last one frees a call that no
  * thread waits for. */
 void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count);
 /* Call it when the handle was closed: answers LOST to the requests in flight, and frees the watches. */
-void zookeeper_requests_drop_all(struct zookeeper_requests *requests);
+void zookeeper_session_drop_calls(struct zookeeper_session *session);
 
 /* ---- zookeeper_session.c: reads the address, connects, keeps the session alive, and replaces it ---- */
 
@@ -100,8 +112,6 @@ enum {
  * with their ports, `root` is CHROOT/lock. False: `what` says what is not valid, and where. */
 bool zookeeper_address_read(const char *address, char servers[ZOOKEEPER_SERVERS_SIZE],
                             char root[ZOOKEEPER_ROOT_SIZE], char *what, size_t size);
-
-struct zookeeper_session;
 
 /* Begins to connect; does not block. Has a thread of its own, and two of the C client. `env` must outlive it;
  * all waiters are woken when a session is over. `servers` is HOST:PORT,HOST:PORT, and is copied. NULL when
