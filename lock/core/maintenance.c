@@ -63,11 +63,6 @@ static void lose(struct lock_maintenance *maintenance, struct lock_due *due, boo
     pthread_mutex_unlock(&maintenance->telling);
 }
 
-static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    const struct lock *lock = maintenance->lock;
-    return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
-}
-
 /* Applies the store's answer to the grant. Returns when to verify it again, if that is earlier than the local
  * queue noted. */
 static int64_t apply_answer(struct lock_maintenance *maintenance, struct lock_due *due,
@@ -93,18 +88,21 @@ static int64_t apply_answer(struct lock_maintenance *maintenance, struct lock_du
 /* Writes the question about a grant that is due. False: there is nothing to ask the store. */
 static bool prepare_check(struct lock_maintenance *maintenance, struct lock_due *due,
                           struct lock_check *check) {
+    const struct lock *lock = maintenance->lock;
     if (due->forgotten) {
         lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
-        if (maintenance->lock->renews)
+        if (lock->renews)
             lose(maintenance, due, true);
         return false;
     }
-    *check = (struct lock_check){.grant = due->grant, .extends = is_renewed(maintenance, due)};
+    bool is_silent = due->silent_ns > SILENT_TTLS * lock->ttl_ns;
+    *check = (struct lock_check){.grant = due->grant,
+                                 .extends = lock->renews && (lock->renews_silent || !is_silent)};
     memcpy(check->grant.owner, due->granted.owner, sizeof check->grant.owner);
-    return maintenance->lock->backend->check;
+    return lock->backend->check;
 }
 
 /* Verifies grants that are due, with one call to the store. False: there were no more, or the thread must
