@@ -385,6 +385,7 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * - Redis: one for each Redis it subscribes to; with Sentinels one that asks them, and has a short-lived
  *   one for each of them;
+ * - redlock: one for each of its servers;
  * - ZooKeeper: three;
  * - etcd: those of gRPC, and one more.
  *
