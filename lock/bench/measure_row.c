@@ -100,8 +100,8 @@ static enum bench_run_status end_processes(struct run *run) {
 
 /* ---- phases ---- */
 
-/* Waits until `*count` reaches `enough`. BENCH_FAILED without a text: it was not within `ms`. If `count` is NULL,
- * waits for `ms`. Watches the processes and Ctrl-C meanwhile. */
+/* Waits until `*count` reaches `enough`. BENCH_FAILED without a text: it was not within `ms`. If `count` is
+ * NULL, waits for `ms`. Watches the processes and Ctrl-C meanwhile. */
 static enum bench_run_status wait_for(struct run *run, int64_t ms, const _Atomic unsigned *count,
                                       unsigned enough) {
     int64_t until_ns = clock_now_ns() + ms * 1000000;
