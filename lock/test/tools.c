@@ -240,7 +240,7 @@ void tools_count_new_threads(struct tools_threads *known, int *taking, int *bloc
     CHECK(tasks != NULL);
     *taking = *blocking = 0;
     for (const struct dirent *task; (task = readdir(tasks));) {
-        int id = atoi(task->d_name), i = 0;
+        int id = (int)strtol(task->d_name, NULL, 10), i = 0;
         while (i < known->count && known->ids[i] != id)
             i++;
         if (id == 0 || i < known->count)
