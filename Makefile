@@ -19,7 +19,7 @@ LIBLOCK_SO := $(BUILD)/liblock.so
 LIBLOCK_PARTS := $(call objects,lock) $(addprefix $(O)/base/,url_parts.o waiter.o) $(patsubst %.c,$(O)/%.o,$(wildcard base/redis/*.c base/redis/blocking/*.c))
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
-LIBETCD_PARTS := $(call objects,lock/libetcd) $(addprefix $(O)/base/,url_parts.o waiter.o) $(O)/gen/etcd.pb-c.o
+LIBETCD_PARTS := $(call objects,lock/libetcd) $(addprefix $(O)/base/,clock.o url_parts.o waiter.o) $(O)/gen/etcd.pb-c.o
 # liblock stands on libetcd; so do all that are linked with it.
 LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
@@ -279,7 +279,7 @@ $(BUILD)/test/test_%:      $(O)/test/test/test_%.o $(HARNESS) $(LIB)            
 $(BUILD)/test/inventory_%: $(O)/inventory/test/test_%.o $(INVENTORY_TEST)        ; $(LINK)
 $(BUILD)/test/lock_%:      $(O)/lock/test/test_%.o $(LOCK_TEST)                  ; $(LINK)
 # Without the module's helpers: it has a lock_open() of its own, and the like.
-$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/runtime.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
+$(BUILD)/test/lock_bench_run: $(O)/lock/test/test_bench_run.o $(O)/lock/core/backend.o $(LOCK_BENCH) $(HARNESS) $(LIB) ; $(LINK)
 $(BUILD)/test/etcd_%:      $(O)/lock/libetcd/test/test_%.o $(ETCD_TEST)             ; $(LINK)
 $(BUILD)/test/service_%:   $(O)/service/test/test_%.o $(SERVICE_TEST)            ; $(LINK)
 $(BUILD)/test/lab_%:       $(O)/loadtest/lab/test/test_%.o $(LAB_TEST)                ; $(LINK)

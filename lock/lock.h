@@ -385,10 +385,13 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * - Redis: one for each Redis it subscribes to; with Sentinels one that asks them, and has a short-lived
  *   one for each of them;
+ * - redlock: one for each of its servers;
  * - ZooKeeper: three;
  * - etcd: those of gRPC, and one more.
  *
- * They take no signals. A process that forks opens its locks after that.
+ * They take no signals, with one exception: under load gRPC can add threads within a call, and these take the
+ * signals that the calling thread takes. (If the program itself has started gRPC before, gRPC's threads are
+ * as the program started them.) A process that forks opens its locks after that.
  *
  * TO LINK: -llock, or with liblock.a -llock -lhiredis -lzookeeper_mt -letcd -pthread (and what libetcd wants,
  * see etcd.h). */

@@ -146,8 +146,17 @@ static const struct lock_backend *const backends[] = {
 
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
-/* Writes into `error` what exists: the variants of a known scheme, otherwise all schemes. */
-static void list_backends(const struct lock_url *url, bool known, char *error, size_t size) {
+/* NULL: there is none, and `error` says what exists: the variants of a known scheme, otherwise all schemes.
+ */
+static const struct lock_backend *find_backend(const struct lock_url *url, char *error, size_t size) {
+    bool known = false; /* the scheme is */
+    for (int i = 0; i < BACKENDS; i++) {
+        if (strcmp(backends[i]->scheme, url->scheme) != 0)
+            continue;
+        if (!url->variant[0] || strcmp(backends[i]->variant, url->variant) == 0)
+            return backends[i];
+        known = true;
+    }
     const char *between = known ? " its variants are " : " there are ";
     int length = snprintf(error, size, "no such lock;");
     for (int i = 0; i < BACKENDS && (size_t)length < size; i++) {
@@ -161,18 +170,6 @@ static void list_backends(const struct lock_url *url, bool known, char *error, s
                            known ? "" : ":");
         between = ", ";
     }
-}
-
-static const struct lock_backend *find_backend(const struct lock_url *url, char *error, size_t size) {
-    bool known = false;
-    for (int i = 0; i < BACKENDS; i++) {
-        if (strcmp(backends[i]->scheme, url->scheme) != 0)
-            continue;
-        if (!url->variant[0] || strcmp(backends[i]->variant, url->variant) == 0)
-            return backends[i];
-        known = true;
-    }
-    list_backends(url, known, error, size);
     return NULL;
 }
 
@@ -195,7 +192,7 @@ static bool check_options(const struct lock_backend *backend, const struct lock_
     return !wrong && (!backend->is_lesson || teaching);
 }
 
-/* ---- what the backend reports (runtime.h) ---- */
+/* ---- what the backend reports (backend.h) ---- */
 
 static void on_wake(void *ctx, const char *key, const char *owner) {
     struct lock *lock = ctx;

@@ -1,5 +1,5 @@
 /* lock-bench measures locks. The command line asks for cases; each case is measured by processes of
- * contenders that work in shared memory; its result is a row; all rows are the report. One section for each
+ * contenders that work in shared memory; its result is a row; main.c reports all rows. One section for each
  * file. */
 #ifndef LOCK_BENCH_BENCH_H
 #define LOCK_BENCH_BENCH_H
@@ -105,7 +105,7 @@ struct bench_counts {
 struct bench_shared_memory {
     _Atomic int phase;
     _Atomic unsigned ready;      /* threads */
-    _Atomic bool begun;          /* a contender had the lock, or an error */
+    _Atomic unsigned begun;      /* threads that had the lock, or an error */
     _Atomic uint64_t requests;   /* that the locks of all processes sent in BENCH_MEASURE */
     char error[LOCK_ERROR_SIZE]; /* why a process ended early, if it could say */
     struct bench_key keys[BENCH_CONTENDERS_MAX];
@@ -158,33 +158,5 @@ enum bench_run_status {
 /* Measures one case. Stops as soon as `*stop` is not 0. */
 enum bench_run_status bench_run(const struct bench_case *what, const volatile sig_atomic_t *stop,
                                 struct bench_row *row, char *error, size_t error_size);
-
-/* ---- bench_report.c: the table, and the same as JSON ---- */
-
-/* The machine that a result was measured on. */
-struct bench_machine {
-    int cores;
-    char cpu[128]; /* "unknown": the kernel does not say */
-    char kernel[160];
-};
-
-/* All results. */
-struct bench_report {
-    struct bench_machine machine;
-    struct bench_row *rows;
-    unsigned count;
-    bool interrupted;
-};
-
-struct bench_machine bench_machine_read(void);
-void bench_print_machine(FILE *out, const struct bench_machine *machine);
-/* Prints what stands above the rows of one lock. */
-void bench_print_head(FILE *out, const char *url);
-void bench_print_row(FILE *out, const struct bench_row *row);
-/* Prints one line for each row with a fault or an error. */
-void bench_print_faults(FILE *out, const struct bench_report *report);
-
-/* Writes one JSON object. False: it could not be written. */
-bool bench_write_json(FILE *out, const struct bench_report *report);
 
 #endif

@@ -110,13 +110,6 @@ static bool is_planned(const struct bench_case *cases, unsigned count, const str
     return false;
 }
 
-/* A single contender on the shared key is the same as on its own key. */
-static bool is_wanted(const struct bench_options *options, const struct bench_case *one) {
-    if (one->shared)
-        return options->shared && (one->contenders > 1 || !options->own);
-    return options->own;
-}
-
 unsigned bench_plan(const struct bench_options *options, const char *url, bool one_process,
                     struct bench_case cases[BENCH_CASES], bool *left_out) {
     unsigned count = 0;
@@ -133,7 +126,9 @@ unsigned bench_plan(const struct bench_options *options, const char *url, bool o
                                          .seconds = options->seconds,
                                          .hold_us = options->hold_us,
                                          .teaching = options->teaching};
-                if (!is_wanted(options, &one) || is_planned(cases, count, &one))
+                /* A single contender on the shared key is the same as on its own key. */
+                bool wanted = shared ? options->shared && (contenders > 1 || !options->own) : options->own;
+                if (!wanted || is_planned(cases, count, &one))
                     continue;
                 if (one_process && shared && one.processes > 1)
                     *left_out = true;

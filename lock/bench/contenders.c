@@ -144,11 +144,11 @@ static bool work_on_key(struct contender *me, const struct lock_grant *grant) {
 static void take_turn(struct contender *me) {
     struct bench_counts *counts = me->counts;
     struct lock_grant grant;
-    int64_t since_ns = clock_mono_ns(&clock_system);
+    int64_t since_ns = clock_now_ns();
     atomic_store_explicit(&counts->waiting_since_ns, since_ns, memory_order_relaxed);
     enum lock_status status = lock_acquire(me->process->lock, me->key_name, since_ns + acquire_limit_ns,
                                            me->process->cancel, &grant);
-    int64_t acquired_ns = clock_mono_ns(&clock_system);
+    int64_t acquired_ns = clock_now_ns();
     atomic_store_explicit(&counts->waiting_since_ns, 0, memory_order_relaxed);
     if (status != LOCK_OK) {
         if (status == LOCK_CANCELLED)
@@ -180,7 +180,7 @@ static void *contend(void *arg) {
     while (phase_of(me->process) == BENCH_GATHER)
         usleep(GATHER_POLL_US);
     take_turn(me);
-    atomic_store(&memory->begun, true);
+    atomic_fetch_add(&memory->begun, 1);
     while (phase_of(me->process) != BENCH_STOP)
         take_turn(me);
     return NULL;
@@ -213,21 +213,17 @@ static void start_contenders(struct contender *contenders, const struct process 
     }
 }
 
-static uint64_t requests_of(const struct process *process) {
-    struct lock_metrics metrics;
-    lock_read_metrics(process->lock, &metrics);
-    return metrics.requests;
-}
-
 /* Returns at BENCH_STOP. It sees each change of the phase up to a millisecond late, both the begin and the
  * end. */
 static void count_requests(const struct process *process) {
+    struct lock_metrics before, after;
     while (phase_of(process) < BENCH_MEASURE)
         usleep(PHASE_POLL_US);
-    uint64_t before = requests_of(process);
+    lock_read_metrics(process->lock, &before);
     while (phase_of(process) == BENCH_MEASURE)
         usleep(PHASE_POLL_US);
-    atomic_fetch_add(&process->memory->requests, requests_of(process) - before);
+    lock_read_metrics(process->lock, &after);
+    atomic_fetch_add(&process->memory->requests, after.requests - before.requests);
     while (phase_of(process) != BENCH_STOP)
         usleep(PHASE_POLL_US);
 }

@@ -30,10 +30,6 @@ struct run {
     size_t error_size;
 };
 
-static int64_t row_now_ns(void) {
-    return clock_mono_ns(&clock_system);
-}
-
 /* Returns BENCH_FAILED. The first reason is kept. */
 static enum bench_run_status row_fail(const struct run *run, const char *what, const char *why) {
     if (!run->error[0])
@@ -42,15 +38,6 @@ static enum bench_run_status row_fail(const struct run *run, const char *what, c
 }
 
 /* ---- processes ---- */
-
-static enum bench_run_status row_describe_end(const struct run *run, int status) {
-    char what[64];
-    if (WIFSIGNALED(status))
-        snprintf(what, sizeof what, "a process was ended by signal %d", WTERMSIG(status));
-    else
-        snprintf(what, sizeof what, "a process ended with status %d", WEXITSTATUS(status));
-    return row_fail(run, what, run->memory->error);
-}
 
 static enum bench_run_status start_processes(struct run *run) {
     pid_t parent = getpid();
@@ -80,19 +67,24 @@ static enum bench_run_status check_processes(struct run *run, unsigned *running)
             continue;
         }
         run->pids[i] = 0;
-        if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            return row_describe_end(run, status);
+        if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            continue;
+        char what[64];
+        bool killed = WIFSIGNALED(status);
+        snprintf(what, sizeof what, "a process %s %d", killed ? "was ended by signal" : "ended with status",
+                 killed ? WTERMSIG(status) : WEXITSTATUS(status));
+        return row_fail(run, what, run->memory->error);
     }
     return BENCH_DONE;
 }
 
 static enum bench_run_status end_processes(struct run *run) {
-    int64_t until_ns = row_now_ns() + (int64_t)END_MS * 1000000;
+    int64_t until_ns = clock_now_ns() + (int64_t)END_MS * 1000000;
     enum bench_run_status status = BENCH_DONE;
     atomic_store(&run->memory->phase, BENCH_STOP);
     for (unsigned running = 1; running > 0 && status == BENCH_DONE;) {
         status = check_processes(run, &running);
-        if (running > 0 && row_now_ns() > until_ns)
+        if (running > 0 && clock_now_ns() > until_ns)
             status = row_fail(run, "a process did not end", "its lock blocks it");
         if (running > 0)
             usleep(POLL_MS * 1000);
@@ -108,18 +100,11 @@ static enum bench_run_status end_processes(struct run *run) {
 
 /* ---- phases ---- */
 
-static bool all_are_ready(struct run *run) {
-    return atomic_load(&run->memory->ready) == run->what->contenders;
-}
-
-static bool has_begun(struct run *run) {
-    return atomic_load(&run->memory->begun);
-}
-
-/* Waits until `enough` is true. BENCH_FAILED without a text: it was not within `ms`. If `enough` is NULL,
- * waits for `ms`. Watches the processes and Ctrl-C meanwhile. */
-static enum bench_run_status wait_for(struct run *run, int64_t ms, bool (*enough)(struct run *run)) {
-    int64_t until_ns = row_now_ns() + ms * 1000000;
+/* Waits until `*count` reaches `enough`. BENCH_FAILED without a text: it was not within `ms`. If `count` is
+ * NULL, waits for `ms`. Watches the processes and Ctrl-C meanwhile. */
+static enum bench_run_status wait_for(struct run *run, int64_t ms, const _Atomic unsigned *count,
+                                      unsigned enough) {
+    int64_t until_ns = clock_now_ns() + ms * 1000000;
     for (;;) {
         unsigned running;
         enum bench_run_status status = check_processes(run, &running);
@@ -127,36 +112,34 @@ static enum bench_run_status wait_for(struct run *run, int64_t ms, bool (*enough
             return status;
         if (*run->stop)
             return BENCH_INTERRUPTED;
-        if (enough && enough(run))
+        if (count && atomic_load(count) >= enough)
             return BENCH_DONE;
-        int64_t left_ns = until_ns - row_now_ns();
+        int64_t left_ns = until_ns - clock_now_ns();
         if (left_ns <= 0)
-            return enough ? BENCH_FAILED : BENCH_DONE;
-        int64_t step_ns = (int64_t)POLL_MS * 1000000;
-        if (left_ns < step_ns)
-            step_ns = left_ns;
-        nanosleep(&(struct timespec){.tv_nsec = (long)step_ns}, NULL);
+            return count ? BENCH_FAILED : BENCH_DONE;
+        const int64_t step_ns = (int64_t)POLL_MS * 1000000;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(left_ns < step_ns ? left_ns : step_ns)}, NULL);
     }
 }
 
 static enum bench_run_status begin_row(struct run *run) {
     enum bench_run_status status = start_processes(run);
     if (status == BENCH_DONE)
-        status = wait_for(run, GATHER_MS, all_are_ready);
+        status = wait_for(run, GATHER_MS, &run->memory->ready, run->what->contenders);
     if (status == BENCH_FAILED)
         row_fail(run, "not all threads started", "");
     if (status != BENCH_DONE)
         return status;
     atomic_store(&run->memory->phase, BENCH_IDLE);
-    status = wait_for(run, BEGIN_MS, has_begun);
+    status = wait_for(run, BEGIN_MS, &run->memory->begun, 1);
     if (status == BENCH_FAILED)
         row_fail(run, "no contender got the lock within 15 seconds", "");
-    return status == BENCH_DONE ? wait_for(run, WARM_UP_MS, NULL) : status;
+    return status == BENCH_DONE ? wait_for(run, WARM_UP_MS, NULL, 0) : status;
 }
 
 /* How long the longest wait takes that has not ended yet. */
 static int64_t longest_wait_ns(const struct run *run) {
-    int64_t longest_ns = 0, until_ns = row_now_ns();
+    int64_t longest_ns = 0, until_ns = clock_now_ns();
     for (unsigned i = 0; i < run->what->contenders; i++) {
         int64_t since_ns = atomic_load(&run->memory->contenders[i].waiting_since_ns);
         if (since_ns > 0 && until_ns - since_ns > longest_ns)
@@ -166,11 +149,11 @@ static int64_t longest_wait_ns(const struct run *run) {
 }
 
 static enum bench_run_status measure_pairs(struct run *run, struct bench_row *row) {
-    int64_t since_ns = row_now_ns();
+    int64_t since_ns = clock_now_ns();
     atomic_store(&run->memory->phase, BENCH_MEASURE);
-    enum bench_run_status status = wait_for(run, (int64_t)(run->what->seconds * 1000), NULL);
+    enum bench_run_status status = wait_for(run, (int64_t)(run->what->seconds * 1000), NULL, 0);
     atomic_store(&run->memory->phase, BENCH_IDLE);
-    row->seconds = (double)(row_now_ns() - since_ns) / 1e9;
+    row->seconds = (double)(clock_now_ns() - since_ns) / 1e9;
     row->wait_max_us = (double)longest_wait_ns(run) / 1e3;
     return status;
 }

@@ -9,7 +9,7 @@
 #ifndef LOCK_CORE_LOCAL_QUEUE_H
 #define LOCK_CORE_LOCAL_QUEUE_H
 
-#include "lock/core/runtime.h"
+#include "lock/core/backend.h"
 
 /* A release that the background thread does later, because it could not be done at the time (maintenance.c).
  * It is allocated before the store is asked for the grant, so that no key stays locked for want of memory.

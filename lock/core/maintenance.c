@@ -24,7 +24,8 @@ static const int64_t stop_ns = 500000000;
 
 struct lock_maintenance {
     struct lock *lock;
-    pthread_t thread;
+    bool has_thread, has_clock; /* they are started */
+    pthread_t thread, clock;
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     _Atomic bool stop; /* written with the mutex held */
@@ -33,8 +34,6 @@ struct lock_maintenance {
     _Atomic int pending_count; /* including the one that is being tried */
     int64_t pause_ns;          /* after a release that has failed */
     _Atomic bool asleep;       /* nothing is held: the thread must be woken for the next grant */
-    bool has_clock;
-    pthread_t clock;
     pthread_cond_t clock_cond;
     _Atomic int64_t clock_ns; /* when the clock checks all grants next; written with the mutex held */
     pthread_mutex_t telling;  /* on_lost() is called by one thread at a time */
@@ -64,11 +63,6 @@ static void lose(struct lock_maintenance *maintenance, struct lock_due *due, boo
     pthread_mutex_unlock(&maintenance->telling);
 }
 
-static bool is_renewed(const struct lock_maintenance *maintenance, const struct lock_due *due) {
-    const struct lock *lock = maintenance->lock;
-    return lock->renews && (lock->renews_silent || due->silent_ns <= SILENT_TTLS * lock->ttl_ns);
-}
-
 /* Applies the store's answer to the grant. Returns when to verify it again, if that is earlier than the local
  * queue noted. */
 static int64_t apply_answer(struct lock_maintenance *maintenance, struct lock_due *due,
@@ -94,18 +88,21 @@ static int64_t apply_answer(struct lock_maintenance *maintenance, struct lock_du
 /* Writes the question about a grant that is due. False: there is nothing to ask the store. */
 static bool prepare_check(struct lock_maintenance *maintenance, struct lock_due *due,
                           struct lock_check *check) {
+    const struct lock *lock = maintenance->lock;
     if (due->forgotten) {
         lock_maintenance_release(maintenance, due->granted.pending, NULL);
         return false;
     }
     if (due->granted.deadline_ns <= now_ns(maintenance)) { /* this process was paused, or too busy */
-        if (maintenance->lock->renews)
+        if (lock->renews)
             lose(maintenance, due, true);
         return false;
     }
-    *check = (struct lock_check){.grant = due->grant, .extends = is_renewed(maintenance, due)};
+    bool is_silent = due->silent_ns > SILENT_TTLS * lock->ttl_ns;
+    *check = (struct lock_check){.grant = due->grant,
+                                 .extends = lock->renews && (lock->renews_silent || !is_silent)};
     memcpy(check->grant.owner, due->granted.owner, sizeof check->grant.owner);
-    return maintenance->lock->backend->check;
+    return lock->backend->check;
 }
 
 /* Verifies grants that are due, with one call to the store. False: there were no more, or the thread must
@@ -262,16 +259,6 @@ static void *maintenance_run_clock(void *arg) {
 
 /* ---- starting and stopping ---- */
 
-static void stop_clock(struct lock_maintenance *maintenance) {
-    pthread_mutex_lock(&maintenance->mutex);
-    maintenance->stop = true;
-    pthread_cond_signal(&maintenance->clock_cond);
-    pthread_mutex_unlock(&maintenance->mutex);
-    if (maintenance->has_clock)
-        pthread_join(maintenance->clock, NULL);
-    maintenance->has_clock = false;
-}
-
 struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     struct lock_maintenance *maintenance = calloc(1, sizeof *maintenance);
     if (!maintenance)
@@ -286,10 +273,11 @@ struct lock_maintenance *lock_maintenance_start(struct lock *lock) {
     atomic_store(&maintenance->clock_ns, INT64_MAX);
     if (lock->renews)
         maintenance->has_clock = thread_start(&maintenance->clock, maintenance_run_clock, maintenance);
-    if (maintenance->has_clock == lock->renews &&
-        thread_start(&maintenance->thread, maintenance_run, maintenance))
+    if (maintenance->has_clock == lock->renews)
+        maintenance->has_thread = thread_start(&maintenance->thread, maintenance_run, maintenance);
+    if (maintenance->has_thread)
         return maintenance;
-    stop_clock(maintenance);
+    lock_maintenance_stop(maintenance);
     lock_maintenance_free(maintenance);
     return NULL;
 }
@@ -298,9 +286,12 @@ void lock_maintenance_stop(struct lock_maintenance *maintenance) {
     pthread_mutex_lock(&maintenance->mutex);
     maintenance->stop = true;
     pthread_cond_signal(&maintenance->cond);
+    pthread_cond_signal(&maintenance->clock_cond);
     pthread_mutex_unlock(&maintenance->mutex);
-    pthread_join(maintenance->thread, NULL);
-    stop_clock(maintenance);
+    if (maintenance->has_thread)
+        pthread_join(maintenance->thread, NULL);
+    if (maintenance->has_clock)
+        pthread_join(maintenance->clock, NULL);
 }
 
 void lock_maintenance_free(struct lock_maintenance *maintenance) {

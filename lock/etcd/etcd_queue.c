@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/etcd/etcd_queue.h"
+#include "lock/etcd/etcd_store.h"
 
 enum { NAMES = 4, TRIES = 3 };
 

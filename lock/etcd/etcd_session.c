@@ -1,11 +1,12 @@
-#include "lock/etcd/etcd_session.h"
+/* The session of a lock in etcd: the client, the lease of this process, and the epoch that stops late puts.
+ */
+#include "lock/etcd/etcd_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/url_parts.h"
-#include "lock/core/runtime.h"
 
 /* A deposed leader can answer renewals for an election timeout, by default a second: so nobody trusts the
  * last second of a lease. The session renews the lease eight times in each time to live of a grant, so a

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/core/runtime.h"
-#include "lock/etcd/etcd_queue.h"
+#include "lock/etcd/etcd_store.h"
 
 /* A waiter asks the store again after RETRY_MS in case a wake-up was lost; without a watch, more often. */
 enum { BUCKETS = 256, RETRY_MS = 1000, UNWATCHED_RETRY_MS = 20, UNUSED_S = 10, SWEEP_MS = 500 };

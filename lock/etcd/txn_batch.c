@@ -6,8 +6,7 @@
  * leader, or until their time is up. */
 #include <stdlib.h>
 
-#include "lock/core/runtime.h"
-#include "lock/etcd/etcd_queue.h"
+#include "lock/etcd/etcd_store.h"
 
 /* etcd allows 128 operations in a transaction. It counts those of a nested transaction separately. */
 enum { FLIGHTS_MAX = 2, TOGETHER_MAX = 64 };

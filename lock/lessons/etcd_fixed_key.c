@@ -6,7 +6,7 @@
  * a queue is for. */
 #include <string.h>
 
-#include "lock/etcd/etcd_queue.h"
+#include "lock/etcd/etcd_store.h"
 
 static enum lock_status fixed_attempt(void *opened, struct lock_attempt *attempt) {
     struct etcd_store *store = opened;

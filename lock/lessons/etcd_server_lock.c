@@ -13,7 +13,7 @@
  * A waiter repeats its request every second, and loses its place each time. */
 #include <stdio.h>
 
-#include "lock/etcd/etcd_session.h"
+#include "lock/etcd/etcd_store.h"
 #include "lock/libetcd/v3lock.h"
 
 enum { NAME_SIZE = LOCK_KEY_MAX + 32, WAIT_MS = 1000, TRY_MS = 250 };

@@ -1,11 +1,10 @@
 /* Logins. One login is in flight at a time: it is slow for the server, and an older token must not replace a
  * newer one. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/waiter.h"
 #include "lock/libetcd/etcd_client.h"
 
 size_t etcd_auth_metadata(struct etcd_auth *auth, bool leader, grpc_metadata metadata[ETCD_METADATA_MAX],
@@ -52,9 +51,9 @@ static enum etcd_status auth_read_answer(struct etcd_auth *auth, grpc_byte_buffe
 static void auth_on_login(struct etcd_unary *unary) {
     struct etcd *etcd = (struct etcd *)((char *)unary - offsetof(struct etcd, auth.login));
     struct etcd_auth *auth = &etcd->auth;
-    struct etcd_verdict verdict = etcd_status_judge((int)unary->code, unary->text);
+    struct etcd_verdict verdict = unary->verdict;
     pthread_mutex_lock(&auth->mutex);
-    bool fair = etcd_now_ns() - auth->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
+    bool fair = clock_now_ns() - auth->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
     if (verdict.elsewhere)
         etcd_endpoints_fail(&etcd->endpoints, auth->endpoint, verdict.silent && fair);
     if (verdict.status == ETCD_FAILED && strstr(unary->text, "not enabled"))
@@ -82,7 +81,7 @@ static void auth_start_login(struct etcd *etcd, int endpoint, int64_t deadline_n
     grpc_slice packed = etcd_message_pack(&request.base);
     auth->logging_in = true;
     auth->endpoint = endpoint;
-    auth->began_ns = etcd_now_ns();
+    auth->began_ns = clock_now_ns();
     auth->login = (struct etcd_unary){.on_done = auth_on_login};
     etcd_unary_prepare(&auth->login, &etcd->loop, etcd->endpoints.each[endpoint].channel,
                        "/etcdserverpb.Auth/Authenticate", packed, deadline_ns);
@@ -105,19 +104,16 @@ bool etcd_auth_begin_login(struct etcd *etcd, uint64_t refused, int endpoint, in
 
 struct etcd_verdict etcd_auth_log_in(struct etcd *etcd, uint64_t refused, int endpoint, int64_t deadline_ns,
                                      int64_t wait_until_ns, char error[ETCD_ERROR_SIZE]) {
-    const struct timespec until = {.tv_sec = wait_until_ns / 1000000000,
-                                   .tv_nsec = wait_until_ns % 1000000000};
     struct etcd_auth *auth = &etcd->auth;
     struct etcd_verdict verdict = {.status = ETCD_OK};
-    int result = 0;
+    bool in_time = true;
     pthread_mutex_lock(&auth->mutex);
     const bool joins = auth->logging_in;
     const uint64_t logins = auth->logins;
     if (!joins && auth_needs_login(auth, refused))
         auth_start_login(etcd, endpoint, deadline_ns);
-    while (auth_needs_login(auth, refused) && auth->logins == logins && result != ETIMEDOUT)
-        result = joins ? pthread_cond_clockwait(&auth->login_ended, &auth->mutex, CLOCK_MONOTONIC, &until)
-                       : pthread_cond_wait(&auth->login_ended, &auth->mutex);
+    while (auth_needs_login(auth, refused) && auth->logins == logins && in_time)
+        in_time = cond_wait_until(&auth->login_ended, &auth->mutex, joins ? wait_until_ns : INT64_MAX);
     if (auth_needs_login(auth, refused)) {
         const bool ended = auth->logins != logins;
         verdict = ended ? auth->verdict : (struct etcd_verdict){ETCD_TIMEOUT, .harmless = true};

@@ -142,7 +142,7 @@ bool etcd_endpoint_is_ready(struct etcd_endpoint *endpoint) {
 
 int etcd_endpoints_pick(struct etcd_endpoints *endpoints) {
     size_t current = atomic_load_explicit(&endpoints->current, memory_order_relaxed);
-    int64_t now_ns = endpoints->count > 1 ? etcd_now_ns() : 0;
+    int64_t now_ns = endpoints->count > 1 ? clock_now_ns() : 0;
     int fallback = -1; /* connected, but silent lately */
     for (size_t i = 0; i < endpoints->count; i++) {
         size_t at = (current + i) % endpoints->count;
@@ -165,11 +165,11 @@ void etcd_endpoints_fail(struct etcd_endpoints *endpoints, int at, bool silent) 
     if (endpoints->count < 2)
         return;
     if (silent)
-        atomic_store(&endpoints->each[at].shunned_until_ns, etcd_now_ns() + (int64_t)SHUN_MS * 1000000);
+        atomic_store(&endpoints->each[at].shunned_until_ns, clock_now_ns() + (int64_t)SHUN_MS * 1000000);
     atomic_compare_exchange_strong(&endpoints->current, &failed, (failed + 1) % endpoints->count);
 }
 
 bool etcd_endpoints_should_leave(struct etcd_endpoints *endpoints, int at) {
-    return atomic_load(&endpoints->each[at].shunned_until_ns) > etcd_now_ns() &&
+    return atomic_load(&endpoints->each[at].shunned_until_ns) > clock_now_ns() &&
            etcd_endpoints_pick(endpoints) != at;
 }

@@ -1,14 +1,37 @@
-/* Opens and closes a client, and asks about its cluster: the members, and the status of one. */
+/* Opens and closes a client, and asks the services of etcd that are not about keys, leases or watches: the
+ * cluster, and v3lock. */
 #include "lock/libetcd/etcd_client.h"
 
 #include <grpc/support/log.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/libetcd/shared_stream.h"
+#include "lock/libetcd/v3lock.h"
 
 enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 1000000000 };
+
+const char *etcd_status_text(enum etcd_status status) {
+    static const char *const texts[] = {
+        [ETCD_OK] = "ok",
+        [ETCD_UNKNOWN] = "unknown",
+        [ETCD_UNAVAILABLE] = "unavailable",
+        [ETCD_TIMEOUT] = "timed out",
+        [ETCD_CANCELLED] = "cancelled",
+        [ETCD_NOT_FOUND] = "not found",
+        [ETCD_EXISTS] = "exists already",
+        [ETCD_COMPACTED] = "compacted",
+        [ETCD_FUTURE] = "in the future",
+        [ETCD_DENIED] = "denied",
+        [ETCD_INVALID] = "not valid",
+        [ETCD_EXHAUSTED] = "exhausted",
+        [ETCD_FAILED] = "failed",
+        [ETCD_CONFIG] = "not a valid configuration",
+        [ETCD_NOMEM] = "out of memory",
+    };
+    return (unsigned)status < ETCD_STATUSES ? texts[status] : "no status";
+}
 
 /* ---- open, close ---- */
 
@@ -64,7 +87,12 @@ enum etcd_status etcd_open(const struct etcd_config *config, struct etcd **etcd,
     }
     pthread_once(&once, client_silence_grpc);
     struct etcd *opened = calloc(1, sizeof *opened);
+    /* gRPC's threads, and those that they start, inherit that this one takes no signals meanwhile. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     enum etcd_status status = opened ? client_build(opened, config, error, error_size) : ETCD_NOMEM;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status == ETCD_OK) {
         *etcd = opened;
         return ETCD_OK;
@@ -159,4 +187,37 @@ enum etcd_status etcd_member_status(struct etcd *etcd, size_t endpoint, const st
 
 size_t etcd_endpoint_count(const struct etcd *etcd) {
     return etcd->endpoints.count;
+}
+
+/* ---- the lock service ---- */
+
+enum etcd_status etcd_lock(struct etcd *etcd, struct etcd_bytes name, int64_t lease,
+                           const struct etcd_call *call, struct etcd_bytes **key, int64_t *revision) {
+    static const struct etcd_method lock = {.path = "/v3lockpb.Lock/Lock",
+                                            .response = &pb__lock_response__descriptor,
+                                            .result_size = sizeof(struct etcd_bytes),
+                                            .waits = true};
+    Pb__LockRequest request = PB__LOCK_REQUEST__INIT;
+    request.name = etcd_bytes_pack(name);
+    request.lease = lease;
+    struct etcd_answer *answer;
+    enum etcd_status status = etcd_rpc(etcd, &lock, &request.base, call, &answer);
+    if (status != ETCD_OK)
+        return status;
+    const Pb__LockResponse *response = answer->message;
+    *key = (void *)answer->result;
+    **key = etcd_bytes_unpack(response->key);
+    *revision = response->header ? response->header->revision : 0;
+    return ETCD_OK;
+}
+
+void etcd_lock_key_free(struct etcd_bytes *key) {
+    etcd_answer_free_result(key);
+}
+
+enum etcd_status etcd_unlock(struct etcd *etcd, struct etcd_bytes key, const struct etcd_call *call) {
+    static const struct etcd_method unlock = {.path = "/v3lockpb.Lock/Unlock"};
+    Pb__UnlockRequest request = PB__UNLOCK_REQUEST__INIT;
+    request.key = etcd_bytes_pack(key);
+    return etcd_rpc(etcd, &unlock, &request.base, call, NULL);
 }

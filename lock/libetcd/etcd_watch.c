@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "lock/libetcd/etcd_client.h"
-#include "lock/libetcd/shared_stream.h"
 
 enum { BUCKETS = 256 };
 
@@ -33,7 +32,7 @@ struct etcd_watch {
 
 /* A request to create a watch that the server has not confirmed yet. */
 struct watch_creation {
-    struct watch_creation *next;
+    STAILQ_ENTRY(watch_creation) next;
     int64_t id;
 };
 
@@ -43,7 +42,7 @@ struct etcd_watch_stream {
     int64_t newest_id;
     /* The creations in flight: the server confirms in the order of the requests, and does not name the watch
      * that it refuses. */
-    struct watch_creation *first, **last;
+    STAILQ_HEAD(watch_creations, watch_creation) creations;
 };
 
 static struct etcd_watch_stream *watches_of(const struct etcd_shared_stream *shared) {
@@ -62,13 +61,11 @@ static struct etcd_watch **watch_find(struct etcd_watch_stream *watches, int64_t
 
 /* Removes the oldest creation, and returns the id of its watch; 0: there is none. */
 static int64_t watch_take_creation(struct etcd_watch_stream *watches) {
-    struct watch_creation *creation = watches->first;
+    struct watch_creation *creation = STAILQ_FIRST(&watches->creations);
     if (!creation)
         return 0;
     int64_t id = creation->id;
-    watches->first = creation->next;
-    if (!watches->first)
-        watches->last = &watches->first;
+    STAILQ_REMOVE_HEAD(&watches->creations, next);
     free(creation);
     return id;
 }
@@ -98,8 +95,7 @@ static void watch_create(struct etcd_watch_stream *watches, struct etcd_watch *w
         return;
     }
     creation->id = watch->id;
-    *watches->last = creation;
-    watches->last = &creation->next;
+    STAILQ_INSERT_TAIL(&watches->creations, creation, next);
     etcd_shared_stream_send(&watches->shared, &request.base);
 }
 
@@ -117,7 +113,7 @@ static void watch_free(struct etcd_watch *watch) {
 
 static void watch_on_open(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
-    watches->last = &watches->first;
+    STAILQ_INIT(&watches->creations);
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain) {
             if (!watch->is_over && etcd_shared_stream_is_open(shared))
@@ -128,8 +124,8 @@ static void watch_on_open(struct etcd_shared_stream *shared) {
 
 static void watch_on_broken(struct etcd_shared_stream *shared) {
     struct etcd_watch_stream *watches = watches_of(shared);
-    while (watches->first)
-        watch_take_creation(watches);
+    while (watch_take_creation(watches))
+        ;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct etcd_watch *watch = watches->buckets[i]; watch; watch = watch->chain)
             watch_drop_partial(watch);

@@ -1,14 +1,14 @@
-#include "lock/libetcd/grpc_loop.h"
-
+/* The loop, which is the one thread of a client; unary calls; and what gRPC's statuses mean. */
 #include <grpc/byte_buffer.h>
+#include <grpc/status.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/waiter.h"
+#include "lock/libetcd/etcd_client.h"
 
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *tag);
@@ -16,17 +16,11 @@ void __tsan_acquire(void *tag);
 #define __tsan_acquire(tag) ((void)(tag))
 #endif
 
-int64_t etcd_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
 /* ---- the thread ---- */
 
 /* Runs the tickers that are due. Returns when the next one is due. */
 static int64_t loop_tick(struct etcd_loop *loop) {
-    int64_t now_ns = etcd_now_ns(), next_ns = INT64_MAX;
+    int64_t now_ns = clock_now_ns(), next_ns = INT64_MAX;
     for (struct etcd_ticker *ticker = loop->tickers; ticker; ticker = ticker->next) {
         if (ticker->next_ns <= now_ns)
             ticker->next_ns = ticker->tick(ticker, now_ns);
@@ -70,10 +64,6 @@ void etcd_loop_wake(struct etcd_loop *loop) {
                                           loop->queue, &loop->wake);
 }
 
-bool etcd_loop_is_current(const struct etcd_loop *loop) {
-    return pthread_equal(loop->thread, pthread_self());
-}
-
 /* ---- its life ---- */
 
 void etcd_loop_open(struct etcd_loop *loop) {
@@ -96,9 +86,9 @@ bool etcd_loop_start(struct etcd_loop *loop) {
 void etcd_loop_cancel_calls(struct etcd_loop *loop) {
     pthread_mutex_lock(&loop->mutex);
     atomic_store(&loop->closing, true);
-    for (struct etcd_unary *unary = loop->unaries; unary; unary = unary->next)
+    for (struct etcd_unary *unary = LIST_FIRST(&loop->unaries); unary; unary = LIST_NEXT(unary, in_flight))
         grpc_call_cancel(unary->call, NULL);
-    while (loop->blocked > 0 || loop->unaries)
+    while (loop->blocked > 0 || !LIST_EMPTY(&loop->unaries))
         pthread_cond_wait(&loop->idle, &loop->mutex);
     pthread_mutex_unlock(&loop->mutex);
 }
@@ -115,6 +105,56 @@ void etcd_loop_close(struct etcd_loop *loop) {
     pthread_mutex_destroy(&loop->mutex);
 }
 
+/* ---- statuses ---- */
+
+/* The verdict on a call is that of the first entry that has its status code, and whose text is a part of the
+ * status's text. The texts are etcd's own (rpctypes), the same since 3.0. */
+static const struct {
+    int code;
+    const char *text;
+    struct etcd_verdict verdict;
+} known[] = {
+    /* The server answers these before it does anything. */
+    {GRPC_STATUS_UNAVAILABLE, "no leader", {ETCD_UNAVAILABLE, .harmless = true, .elsewhere = true}},
+    {GRPC_STATUS_UNAVAILABLE, "not capable", {ETCD_UNAVAILABLE, .harmless = true, .elsewhere = true}},
+    {GRPC_STATUS_UNAVAILABLE, "for learner", {ETCD_UNAVAILABLE, .harmless = true, .elsewhere = true}},
+    {GRPC_STATUS_UNAUTHENTICATED, "", {ETCD_DENIED, .harmless = true, .new_token = true}},
+    {GRPC_STATUS_INVALID_ARGUMENT,
+     "revision of auth store",
+     {ETCD_DENIED, .harmless = true, .new_token = true}},
+    {GRPC_STATUS_INVALID_ARGUMENT, "authentication failed", {ETCD_DENIED, .harmless = true}},
+    {GRPC_STATUS_INVALID_ARGUMENT, "user name is empty", {ETCD_DENIED, .harmless = true, .new_token = true}},
+    {GRPC_STATUS_INVALID_ARGUMENT, "", {ETCD_INVALID, .harmless = true}},
+    {GRPC_STATUS_PERMISSION_DENIED, "", {ETCD_DENIED, .harmless = true}},
+    {GRPC_STATUS_NOT_FOUND, "", {ETCD_NOT_FOUND, .harmless = true}},
+    {GRPC_STATUS_FAILED_PRECONDITION, "lease already exists", {ETCD_EXISTS, .harmless = true}},
+    {GRPC_STATUS_FAILED_PRECONDITION, "", {ETCD_FAILED, .harmless = true}},
+    {GRPC_STATUS_OUT_OF_RANGE, "compacted", {ETCD_COMPACTED, .harmless = true}},
+    {GRPC_STATUS_OUT_OF_RANGE, "future revision", {ETCD_FUTURE, .harmless = true}},
+    {GRPC_STATUS_OUT_OF_RANGE, "", {ETCD_INVALID, .harmless = true}},
+    /* The server's gRPC refuses a request that is far too large; etcd itself refuses one that is a little too
+     * large, as an invalid argument. */
+    {GRPC_STATUS_RESOURCE_EXHAUSTED, "message larger than max", {ETCD_INVALID, .harmless = true}},
+    {GRPC_STATUS_RESOURCE_EXHAUSTED, "", {ETCD_EXHAUSTED, .harmless = true}},
+    /* The lock service drops the codes of the calls that it makes itself. */
+    {GRPC_STATUS_UNKNOWN, "requested lease not found", {ETCD_NOT_FOUND, .harmless = true}},
+    {GRPC_STATUS_UNKNOWN, "permission denied", {ETCD_DENIED, .harmless = true}},
+    {GRPC_STATUS_UNIMPLEMENTED, "", {ETCD_FAILED, .harmless = true}},
+    {GRPC_STATUS_DATA_LOSS, "", {ETCD_FAILED, .harmless = true}},
+    {GRPC_STATUS_DEADLINE_EXCEEDED, "", {ETCD_TIMEOUT, .elsewhere = true, .silent = true}},
+};
+
+struct etcd_verdict etcd_status_judge(int code, const char *text) {
+    if (code == GRPC_STATUS_OK)
+        return (struct etcd_verdict){.status = ETCD_OK};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].code == code && strstr(text, known[i].text))
+            return known[i].verdict;
+    }
+    /* Unavailable, or a connection error, which comes under several codes: the server may have done it. */
+    return (struct etcd_verdict){ETCD_UNAVAILABLE, .elsewhere = true};
+}
+
 /* ---- calls ---- */
 
 grpc_call *etcd_loop_new_call(struct etcd_loop *loop, grpc_channel *channel, const char *path,
@@ -128,6 +168,7 @@ static void unary_on_batch(struct etcd_tag *tag, bool ok) {
     struct etcd_unary *unary = (struct etcd_unary *)((char *)tag - offsetof(struct etcd_unary, tag));
     (void)ok; /* a batch that receives the status cannot fail */
     unary->text = grpc_slice_to_c_string(unary->details);
+    unary->verdict = etcd_status_judge((int)unary->code, unary->text);
     unary->on_done(unary);
 }
 
@@ -155,8 +196,7 @@ void etcd_unary_prepare(struct etcd_unary *unary, struct etcd_loop *loop, grpc_c
     };
     memcpy(unary->ops, ops, sizeof ops);
     pthread_mutex_lock(&loop->mutex);
-    unary->next = loop->unaries;
-    loop->unaries = unary;
+    LIST_INSERT_HEAD(&loop->unaries, unary, in_flight);
     pthread_mutex_unlock(&loop->mutex);
     /* etcd_loop_cancel_calls() may have missed this call. A call that is cancelled before it is started ends
      * as soon as it is. */
@@ -167,11 +207,8 @@ void etcd_unary_prepare(struct etcd_unary *unary, struct etcd_loop *loop, grpc_c
 void etcd_unary_free(struct etcd_unary *unary) {
     struct etcd_loop *loop = unary->loop;
     pthread_mutex_lock(&loop->mutex);
-    struct etcd_unary **at = &loop->unaries;
-    while (*at != unary)
-        at = &(*at)->next;
-    *at = unary->next;
-    if (!loop->unaries)
+    LIST_REMOVE(unary, in_flight);
+    if (LIST_EMPTY(&loop->unaries))
         pthread_cond_broadcast(&loop->idle);
     pthread_mutex_unlock(&loop->mutex);
     grpc_call_unref(unary->call);

@@ -140,26 +140,26 @@ static bool kv_only_reads(const struct etcd_op *ops, size_t count) {
 }
 
 /* A server of version 3.4 crashes on an unknown sort order, and takes an unknown compare for true. */
-static bool kv_is_valid(const struct etcd_op *op, int depth) {
-    if (op->kind == ETCD_RANGE)
-        return op->range.sort_by <= ETCD_VALUE && op->range.order <= ETCD_DESCENDING;
-    if (op->kind != ETCD_TXN)
-        return true;
-    const struct etcd_txn *txn = &op->txn;
-    bool valid = depth <= ETCD_DEPTH_MAX;
-    for (size_t i = 0; i < txn->compare_count && valid; i++)
-        valid = txn->compares[i].target >= ETCD_VERSION && txn->compares[i].target <= ETCD_LEASE &&
-                txn->compares[i].relation <= ETCD_NOT_EQUAL;
-    for (size_t i = 0; i < txn->then_count && valid; i++)
-        valid = kv_is_valid(&txn->then[i], depth + 1);
-    for (size_t i = 0; i < txn->otherwise_count && valid; i++)
-        valid = kv_is_valid(&txn->otherwise[i], depth + 1);
+static bool kv_are_valid(const struct etcd_op *ops, size_t count, int depth) {
+    bool valid = true;
+    for (size_t i = 0; i < count && valid; i++) {
+        const struct etcd_txn *txn = &ops[i].txn;
+        if (ops[i].kind == ETCD_RANGE)
+            valid = ops[i].range.sort_by <= ETCD_VALUE && ops[i].range.order <= ETCD_DESCENDING;
+        if (ops[i].kind != ETCD_TXN)
+            continue;
+        for (size_t c = 0; c < txn->compare_count && valid; c++)
+            valid = txn->compares[c].target >= ETCD_VERSION && txn->compares[c].target <= ETCD_LEASE &&
+                    txn->compares[c].relation <= ETCD_NOT_EQUAL;
+        valid = valid && depth <= ETCD_DEPTH_MAX && kv_are_valid(txn->then, txn->then_count, depth + 1) &&
+                kv_are_valid(txn->otherwise, txn->otherwise_count, depth + 1);
+    }
     return valid;
 }
 
 enum etcd_status etcd_do(struct etcd *etcd, const struct etcd_op *op, const struct etcd_call *call,
                          struct etcd_reply **reply) {
-    if (!kv_is_valid(op, 0)) {
+    if (!kv_are_valid(op, 1, 0)) {
         etcd_call_explain(call, "unknown sort order or compare, or transactions nested too deep");
         return ETCD_INVALID;
     }

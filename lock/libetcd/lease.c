@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "lock/libetcd/etcd_client.h"
-#include "lock/libetcd/shared_stream.h"
 
 /* ---- leases ---- */
 
@@ -92,8 +91,8 @@ void etcd_lease_info_free(struct etcd_lease_info *info) {
 static const int64_t answer_limit_max_ns = 2000000000;
 
 struct etcd_keep {
-    struct etcd_keep *next;
-    struct etcd_keepalive_stream *keepalives;
+    LIST_ENTRY(etcd_keep) next;
+    struct etcd_shared_stream *shared;
     int64_t id, ttl_ns, every_ns;
     int64_t sent_ns;             /* when the renewal in flight was sent; 0: none is in flight */
     int64_t next_ns;             /* when to send the next renewal */
@@ -105,11 +104,11 @@ struct etcd_keep {
 
 struct etcd_keepalive_stream {
     struct etcd_shared_stream shared; /* first */
-    struct etcd_keep *first;
+    LIST_HEAD(etcd_keeps, etcd_keep) keeps;
 };
 
-static struct etcd_keepalive_stream *keepalives_of(const struct etcd_shared_stream *shared) {
-    return (struct etcd_keepalive_stream *)(uintptr_t)shared;
+static struct etcd_keeps *keeps_of(const struct etcd_shared_stream *shared) {
+    return &((struct etcd_keepalive_stream *)(uintptr_t)shared)->keeps;
 }
 
 static bool keep_is_lost(const struct etcd_keep *keep) {
@@ -118,16 +117,13 @@ static bool keep_is_lost(const struct etcd_keep *keep) {
 
 /* With the mutex held. */
 static void keep_delete(struct etcd_keep *keep) {
-    struct etcd_keep **at = &keep->keepalives->first;
-    while (*at != keep)
-        at = &(*at)->next;
-    *at = keep->next;
+    LIST_REMOVE(keep, next);
     free(keep);
 }
 
 static void keepalive_reset(struct etcd_shared_stream *shared) {
-    for (struct etcd_keep *keep = keepalives_of(shared)->first, *next; keep; keep = next) {
-        next = keep->next;
+    for (struct etcd_keep *keep = LIST_FIRST(keeps_of(shared)), *next; keep; keep = next) {
+        next = LIST_NEXT(keep, next);
         keep->sent_ns = 0;
         keep->next_ns = 0;
         if (keep->is_dropped)
@@ -155,12 +151,12 @@ static void keep_lose(struct etcd_shared_stream *shared, struct etcd_keep *keep)
 }
 
 static void keepalive_lose_expired(struct etcd_shared_stream *shared, int64_t now_ns) {
-    struct etcd_keep *keep = keepalives_of(shared)->first;
+    struct etcd_keep *keep = LIST_FIRST(keeps_of(shared));
     while (keep && !shared->stopping) {
         bool over = !keep_is_lost(keep) && atomic_load(&keep->deadline_ns) <= now_ns;
         if (over)
             keep_lose(shared, keep);
-        keep = over ? keepalives_of(shared)->first : keep->next;
+        keep = over ? LIST_FIRST(keeps_of(shared)) : LIST_NEXT(keep, next);
     }
 }
 
@@ -169,7 +165,7 @@ static int64_t keepalive_tick(struct etcd_shared_stream *shared, int64_t now_ns)
     bool stuck = false;
     keepalive_lose_expired(shared, now_ns);
     bool open = etcd_shared_stream_is_open(shared);
-    for (struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
+    for (struct etcd_keep *keep = LIST_FIRST(keeps_of(shared)); keep; keep = LIST_NEXT(keep, next)) {
         if (keep_is_lost(keep))
             continue;
         if (open && keep->sent_ns == 0 && keep->next_ns <= now_ns)
@@ -194,7 +190,7 @@ static int64_t keepalive_tick(struct etcd_shared_stream *shared, int64_t now_ns)
  * was sent first. */
 static struct etcd_keep *keepalive_find_sent(const struct etcd_shared_stream *shared, int64_t id) {
     struct etcd_keep *found = NULL;
-    for (struct etcd_keep *keep = keepalives_of(shared)->first; keep; keep = keep->next) {
+    for (struct etcd_keep *keep = LIST_FIRST(keeps_of(shared)); keep; keep = LIST_NEXT(keep, next)) {
         if (keep->id == id && keep->sent_ns && (!found || keep->sent_ns <= found->sent_ns))
             found = keep;
     }
@@ -219,8 +215,10 @@ static void keepalive_on_message(struct etcd_shared_stream *shared, struct etcd_
 }
 
 static void keepalive_destroy(struct etcd_shared_stream *shared) {
-    while (keepalives_of(shared)->first)
-        keep_delete(keepalives_of(shared)->first);
+    for (struct etcd_keep *keep = LIST_FIRST(keeps_of(shared)), *next; keep; keep = next) {
+        next = LIST_NEXT(keep, next);
+        free(keep);
+    }
 }
 
 const struct etcd_shared_stream_kind etcd_keepalive_stream_kind = {
@@ -239,7 +237,7 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     struct etcd_keep *made = calloc(1, sizeof *made);
     if (!made)
         return ETCD_NOMEM;
-    made->keepalives = keepalives_of(shared);
+    made->shared = shared;
     made->id = id;
     made->ttl_ns = ttl_s * 1000000000;
     made->every_ns = (every_ms < 10 ? 10 : every_ms) * 1000000;
@@ -248,8 +246,7 @@ enum etcd_status etcd_keep(struct etcd *etcd, int64_t id, int64_t ttl_s, int64_t
     made->on_lost = on_lost;
     made->ctx = ctx;
     pthread_mutex_lock(&shared->mutex);
-    made->next = made->keepalives->first;
-    made->keepalives->first = made;
+    LIST_INSERT_HEAD(keeps_of(shared), made, next);
     shared->wanted++;
     *keep = made; /* before on_lost() can be called */
     pthread_mutex_unlock(&shared->mutex);
@@ -264,7 +261,7 @@ int64_t etcd_keep_deadline_ns(const struct etcd_keep *keep) {
 void etcd_keep_drop(struct etcd_keep *keep) {
     if (!keep)
         return;
-    struct etcd_shared_stream *shared = &keep->keepalives->shared;
+    struct etcd_shared_stream *shared = keep->shared;
     pthread_mutex_lock(&shared->mutex);
     shared->wanted -= keep_is_lost(keep) ? 0 : 1;
     atomic_store(&keep->deadline_ns, 0);

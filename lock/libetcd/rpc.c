@@ -1,12 +1,11 @@
 /* A blocking call: it finds a connected member, asks it, judges the answer, and asks again where that is
  * harmless. */
-#include <errno.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/waiter.h"
 #include "lock/libetcd/etcd_client.h"
 
 enum {
@@ -35,10 +34,7 @@ struct rpc {
     int64_t began_ns;
     uint64_t token; /* the number of the token that it sent */
     struct etcd_unary unary;
-    sem_t done; /* the loop posts it, and may still be inside sem_post() when the call has ended */
-    /* Orders the loop's writes before the waiting thread's reads. The semaphore does too, but
-     * ThreadSanitizer does not know sem_clockwait(). */
-    _Atomic bool is_done;
+    struct waiter done;         /* the loop wakes it */
     char text[ETCD_ERROR_SIZE]; /* why it failed; becomes the caller's `error` if the call fails */
 };
 
@@ -65,24 +61,20 @@ static bool rpc_gives_up(const struct rpc *rpc) {
 
 static void rpc_on_done(struct etcd_unary *unary) {
     struct rpc *rpc = (struct rpc *)((char *)unary - offsetof(struct rpc, unary));
-    atomic_store(&rpc->is_done, true);
-    sem_post(&rpc->done);
+    waiter_wake(&rpc->done);
 }
 
 /* Waits for the attempt's end. `polls`: if the caller gives up, the attempt is cancelled, and ends soon. */
 static struct etcd_verdict rpc_wait(struct rpc *rpc, bool polls) {
-    for (bool done = false; !done;) {
-        int64_t until_ns = etcd_now_ns() + (int64_t)GIVE_UP_POLL_MS * 1000000;
-        const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-        done = (polls ? sem_clockwait(&rpc->done, CLOCK_MONOTONIC, &until) : sem_wait(&rpc->done)) == 0;
-        if (!done && polls && errno == ETIMEDOUT && rpc_gives_up(rpc)) {
+    while (waiter_wait(&rpc->done, polls ? clock_now_ns() + (int64_t)GIVE_UP_POLL_MS * 1000000 : INT64_MAX,
+                       NULL) != WAITER_WOKEN) {
+        if (polls && rpc_gives_up(rpc)) {
             grpc_call_cancel(rpc->unary.call, NULL);
             polls = false;
         }
     }
-    atomic_load(&rpc->is_done);
     snprintf(rpc->text, sizeof rpc->text, "%s", rpc->unary.text);
-    return etcd_status_judge((int)rpc->unary.code, rpc->unary.text);
+    return rpc->unary.verdict;
 }
 
 /* Explains why a member is not connected. Only a call makes gRPC tell the reason. The call fails at once; if
@@ -91,14 +83,12 @@ static void rpc_explain_unreachable(struct rpc *rpc, size_t endpoint) {
     rpc->unary = (struct etcd_unary){.on_done = rpc_on_done};
     etcd_unary_prepare(&rpc->unary, &rpc->etcd->loop, rpc->etcd->endpoints.each[endpoint].channel,
                        "/etcdserverpb.Maintenance/Status", grpc_empty_slice(),
-                       etcd_now_ns() + (int64_t)CONNECT_POLL_MS * 1000000);
+                       clock_now_ns() + (int64_t)CONNECT_POLL_MS * 1000000);
     __tsan_release(&rpc->unary.tag);
     grpc_call_start_batch(rpc->unary.call, rpc->unary.ops, ETCD_UNARY_OPS, &rpc->unary.tag, NULL);
-    const struct etcd_verdict verdict = rpc_wait(rpc, false);
-    const char *why = rpc->unary.text;
-    bool known = verdict.status == ETCD_UNAVAILABLE && *why;
+    bool known = rpc_wait(rpc, false).status == ETCD_UNAVAILABLE && *rpc->unary.text;
     snprintf(rpc->text, sizeof rpc->text, "no member can be reached%s%s", known ? ": " : "",
-             known ? why : "");
+             known ? rpc->unary.text : "");
     etcd_unary_free(&rpc->unary);
 }
 
@@ -118,7 +108,7 @@ static enum etcd_status rpc_find_member(struct rpc *rpc) {
             return ETCD_CANCELLED;
         if (rpc_gives_up(rpc))
             return ETCD_TIMEOUT;
-        if (etcd_now_ns() >= rpc->deadline_ns) {
+        if (clock_now_ns() >= rpc->deadline_ns) {
             rpc_explain_unreachable(rpc, only < 0 ? atomic_load(&endpoints->current) : (size_t)only);
             return ETCD_UNAVAILABLE;
         }
@@ -176,12 +166,12 @@ static enum etcd_status rpc_go_on(struct rpc *rpc, const struct etcd_verdict *ve
         return ETCD_TIMEOUT;
     bool at_fault = !(verdict->silent && waits);
     bool stuck =
-        verdict->silent && at_fault && etcd_now_ns() - rpc->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
+        verdict->silent && at_fault && clock_now_ns() - rpc->began_ns >= (int64_t)ETCD_FAIR_MS * 1000000;
     if (verdict->elsewhere && at_fault)
         etcd_endpoints_fail(&etcd->endpoints, rpc->endpoint, stuck);
     if (stuck)
         etcd_loop_wake(&etcd->loop); /* the streams leave the member too */
-    int64_t left_ns = rpc->deadline_ns - etcd_now_ns();
+    int64_t left_ns = rpc->deadline_ns - clock_now_ns();
     if (!verdict->elsewhere || !(verdict->harmless || rpc->repeats) || left_ns <= 0)
         return verdict->status;
     if (++rpc->fails % etcd->endpoints.count > 0)
@@ -202,7 +192,7 @@ static enum etcd_status rpc_conclude(const struct rpc *rpc, enum etcd_status sta
     bool vague = status == ETCD_UNAVAILABLE || status == ETCD_TIMEOUT || status == ETCD_DENIED ||
                  status == ETCD_EXHAUSTED || status == ETCD_FAILED;
     /* The member knows the deadline too, and its answer may come first. */
-    bool waited = rpc->method->waits && etcd_now_ns() + (int64_t)LAST_MS * 1000000 >= rpc->deadline_ns;
+    bool waited = rpc->method->waits && clock_now_ns() + (int64_t)LAST_MS * 1000000 >= rpc->deadline_ns;
     bool at_fault = vague && !waited && !rpc_gives_up(rpc);
     if (at_fault && etcd->on_error)
         etcd->on_error(etcd->ctx, etcd->endpoints.each[at].address,
@@ -240,14 +230,14 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method,
     if (call)
         rpc.call = *call;
     rpc.repeats = method->reads || rpc.call.idempotent;
-    rpc.deadline_ns = rpc.call.deadline_ns ? rpc.call.deadline_ns : etcd_now_ns() + etcd->timeout_ns;
-    sem_init(&rpc.done, 0, 0);
+    rpc.deadline_ns = rpc.call.deadline_ns ? rpc.call.deadline_ns : clock_now_ns() + etcd->timeout_ns;
+    waiter_init(&rpc.done);
     do {
         status = rpc_find_member(&rpc);
         if (status != ETCD_OK)
             break;
         rpc.token = 0;
-        rpc.began_ns = etcd_now_ns();
+        rpc.began_ns = clock_now_ns();
         struct etcd_verdict verdict =
             etcd_auth_log_in(etcd, rpc.refused_token, rpc.endpoint, rpc_attempt_deadline_ns(&rpc, true),
                              rpc.deadline_ns, rpc.text);
@@ -272,7 +262,7 @@ enum etcd_status etcd_rpc(struct etcd *etcd, const struct etcd_method *method,
     if (status != ETCD_OK || !answer)
         free(rpc.answer);
     grpc_slice_unref(packed);
-    sem_destroy(&rpc.done);
+    waiter_destroy(&rpc.done);
     pthread_mutex_lock(&etcd->loop.mutex);
     if (--etcd->loop.blocked == 0)
         pthread_cond_broadcast(&etcd->loop.idle);

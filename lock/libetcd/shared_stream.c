@@ -1,8 +1,9 @@
-#include "lock/libetcd/shared_stream.h"
-
+/* A shared stream: opens it, sends and receives on it, and opens another one when it breaks. */
 #include <grpc/byte_buffer.h>
 #include <grpc/support/alloc.h>
 #include <stdlib.h>
+
+#include "lock/libetcd/etcd_client.h"
 
 enum {
     CONNECT_POLL_MS = 5, /* while no member is connected */
@@ -14,7 +15,7 @@ enum {
 };
 
 struct etcd_shared_stream_message {
-    struct etcd_shared_stream_message *next;
+    STAILQ_ENTRY(etcd_shared_stream_message) next;
     grpc_byte_buffer *buffer;
 };
 
@@ -41,16 +42,14 @@ static void stream_receive(struct etcd_shared_stream *shared) {
 /* No other message is in flight. */
 static void stream_send_first(struct etcd_shared_stream *shared) {
     const grpc_op sending = {.op = GRPC_OP_SEND_MESSAGE,
-                             .data.send_message.send_message = shared->first->buffer};
+                             .data.send_message.send_message = STAILQ_FIRST(&shared->unsent)->buffer};
     shared->pending++;
     stream_start_batch(shared, &sending, 1, &shared->sent);
 }
 
 static void stream_drop_first(struct etcd_shared_stream *shared) {
-    struct etcd_shared_stream_message *message = shared->first;
-    shared->first = message->next;
-    if (!shared->first)
-        shared->last = &shared->first;
+    struct etcd_shared_stream_message *message = STAILQ_FIRST(&shared->unsent);
+    STAILQ_REMOVE_HEAD(&shared->unsent, next);
     grpc_byte_buffer_destroy(message->buffer);
     free(message);
 }
@@ -97,13 +96,13 @@ static int64_t stream_open(struct etcd_shared_stream *shared, int64_t now_ns) {
 
 /* Frees the stream after its last batch, and decides when to open another one. */
 static void stream_end(struct etcd_shared_stream *shared) {
-    int64_t now_ns = etcd_now_ns();
+    int64_t now_ns = clock_now_ns();
     /* The stream is still needed when a server ends it without an error. */
     int code = shared->code == GRPC_STATUS_OK ? GRPC_STATUS_UNAVAILABLE : (int)shared->code;
     char *text = grpc_slice_to_c_string(shared->details);
     struct etcd_verdict verdict = etcd_status_judge(code, text);
     gpr_free(text);
-    while (shared->first)
+    while (!STAILQ_EMPTY(&shared->unsent))
         stream_drop_first(shared);
     grpc_call_unref(shared->call);
     shared->call = NULL;
@@ -155,7 +154,7 @@ static void stream_on_sent(struct etcd_tag *tag, bool ok) {
     struct etcd_shared_stream *shared = SHARED_OF(tag, sent);
     pthread_mutex_lock(&shared->mutex);
     stream_drop_first(shared);
-    if (ok && !shared->over && shared->first)
+    if (ok && !shared->over && !STAILQ_EMPTY(&shared->unsent))
         stream_send_first(shared);
     stream_settle(shared);
     pthread_mutex_unlock(&shared->mutex);
@@ -199,7 +198,7 @@ struct etcd_shared_stream *etcd_shared_stream_new(const struct etcd_shared_strea
     shared->received.done = stream_on_received;
     shared->ended.done = stream_on_ended;
     shared->sent.done = stream_on_sent;
-    shared->last = &shared->first;
+    STAILQ_INIT(&shared->unsent);
     pthread_mutex_init(&shared->mutex, NULL);
     pthread_cond_init(&shared->changed, NULL);
     etcd_loop_add(&etcd->loop, &shared->ticker);
@@ -238,9 +237,8 @@ void etcd_shared_stream_send(struct etcd_shared_stream *shared, const ProtobufCM
     grpc_slice packed = etcd_message_pack(message);
     queued->buffer = grpc_raw_byte_buffer_create(&packed, 1);
     grpc_slice_unref(packed);
-    *shared->last = queued;
-    shared->last = &queued->next;
-    if (shared->first == queued && !shared->over)
+    STAILQ_INSERT_TAIL(&shared->unsent, queued, next);
+    if (STAILQ_FIRST(&shared->unsent) == queued && !shared->over)
         stream_send_first(shared);
 }
 
@@ -261,6 +259,6 @@ void etcd_shared_stream_leave_user(struct etcd_shared_stream *shared) {
 }
 
 void etcd_shared_stream_quiesce(struct etcd_shared_stream *shared, const void *object) {
-    while (shared->calling == object && !etcd_loop_is_current(&shared->etcd->loop))
+    while (shared->calling == object && !pthread_equal(shared->etcd->loop.thread, pthread_self()))
         pthread_cond_wait(&shared->changed, &shared->mutex);
 }

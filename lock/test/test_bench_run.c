@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "lock/bench/bench.h"
-#include "lock/core/runtime.h"
+#include "lock/core/backend.h"
 #include "lock/lock.h"
 #include "test/harness.h"
 

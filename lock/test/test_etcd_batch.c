@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/etcd/etcd_queue.h"
+#include "lock/etcd/etcd_store.h"
 #include "lock/test/etcd_tools.h"
 
 static struct etcd_server etcd;

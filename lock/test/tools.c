@@ -235,14 +235,21 @@ static bool blocks_signals(const char *task) {
     return (blocked | 0x1ULL << 8 | 0x1ULL << 18 | 0x3ULL << 31) == ~0ULL;
 }
 
-int tools_count_threads(bool blocking) {
-    int count = 0;
+void tools_count_new_threads(struct tools_threads *known, int *taking, int *blocking) {
     DIR *tasks = opendir("/proc/self/task");
     CHECK(tasks != NULL);
-    for (const struct dirent *task; (task = readdir(tasks));)
-        count += task->d_name[0] != '.' && blocks_signals(task->d_name) == blocking;
+    *taking = *blocking = 0;
+    for (const struct dirent *task; (task = readdir(tasks));) {
+        int id = (int)strtol(task->d_name, NULL, 10), i = 0;
+        while (i < known->count && known->ids[i] != id)
+            i++;
+        if (id == 0 || i < known->count)
+            continue;
+        CHECK(known->count < (int)(sizeof known->ids / sizeof *known->ids));
+        known->ids[known->count++] = id;
+        ++*(blocks_signals(task->d_name) ? blocking : taking);
+    }
     closedir(tasks);
-    return count;
 }
 
 /* ---- what is in a store ---- */

@@ -72,8 +72,13 @@ void tools_on_lost(void *ctx, const struct lock_grant *grant);
 struct lock *tools_open_told(const char *url);
 void tools_wait_told(int times);
 
-/* How many threads of this process block all signals that a program may want, or do not. */
-int tools_count_threads(bool blocking);
+/* Threads of this process by their ids. */
+struct tools_threads {
+    int ids[256], count;
+};
+/* How many threads that are not `known` take signals, and how many block all that a program may want. They
+ * become known. (A new thread blocks all until it runs for the first time.) */
+void tools_count_new_threads(struct tools_threads *known, int *taking, int *blocking);
 
 /* Waits until so many owners wait for `key` in the Redis. */
 void tools_wait_for_queue(const struct redis_server *redis, const char *key, int count);

@@ -385,15 +385,14 @@ static enum lock_status zookeeper_open(const struct lock_url *url, const struct 
 /* Grants that are held expire with the session. If there are none, the session ends now. */
 static void zookeeper_close_store(void *store) {
     struct store *opened = store;
-    uint64_t session = zookeeper_session_number(opened->session);
-    bool holds = false;
+    uint64_t newest = 0;
     for (int i = 0; i < BUCKETS; i++) {
         for (struct node *node; (node = LIST_FIRST(&opened->nodes[i]));) {
-            holds |= node->session == session;
+            newest = node->session > newest ? node->session : newest;
             drop_node(opened, node);
         }
     }
-    zookeeper_session_close(opened->session, holds);
+    zookeeper_session_close(opened->session, newest);
     pthread_mutex_destroy(&opened->mutex);
     free(opened);
 }

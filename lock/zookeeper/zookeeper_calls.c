@@ -1,4 +1,6 @@
-#include "lock/zookeeper/zookeeper_calls.h"
+/* Calls to ZooKeeper: sends requests together, reads their replies, and keeps the watches that wake waiters.
+ */
+#include "lock/zookeeper/zookeeper_session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,7 @@
  * to another server it sets the watch anew there. */
 struct zookeeper_watch {
     LIST_ENTRY(zookeeper_watch) next;
-    struct zookeeper_requests *requests;
+    struct zookeeper_session *session;
     bool set;
     char name[ZOOKEEPER_NAME_SIZE]; /* of the node: unique, also among all keys */
     char owner[LOCK_OWNER_SIZE];
@@ -16,16 +18,16 @@ struct zookeeper_watch {
 
 /* ---- calls: with the mutex held ---- */
 
-struct zookeeper_call *zookeeper_call_new(struct zookeeper_requests *requests, int count) {
+struct zookeeper_call *zookeeper_call_new(struct zookeeper_session *session, int count) {
     struct zookeeper_call *call = calloc(1, sizeof *call);
     if (!call)
         return NULL;
-    call->requests = requests;
+    call->session = session;
     call->open = count;
     pthread_cond_init(&call->done, NULL);
     for (int i = 0; i < count; i++)
         call->slots[i].call = call;
-    LIST_INSERT_HEAD(&requests->calls, call, in_flight);
+    LIST_INSERT_HEAD(&session->calls, call, in_flight);
     return call;
 }
 
@@ -72,13 +74,13 @@ static enum zookeeper_result result_of(int rc) {
 }
 
 static void call_complete(struct zookeeper_slot *slot, int rc) {
-    struct zookeeper_requests *requests = slot->call->requests;
+    struct zookeeper_session *session = slot->call->session;
     enum zookeeper_result result = result_of(rc);
     if (result == ZOOKEEPER_LOST || result == ZOOKEEPER_NOT_DONE)
-        lock_env_failed(requests->env, requests->servers, zerror(rc));
-    pthread_mutex_lock(&requests->mutex);
+        lock_env_failed(session->env, session->servers, zerror(rc));
+    pthread_mutex_lock(&session->mutex);
     call_answer(slot, result);
-    pthread_mutex_unlock(&requests->mutex);
+    pthread_mutex_unlock(&session->mutex);
 }
 
 static void call_on_done(int rc, const void *slot) {
@@ -155,22 +157,22 @@ static void watch_on_gone(zhandle_t *handle, int type, int state, const char *pa
     (void)state;
     (void)path;
     struct zookeeper_watch *watch = ctx;
-    struct zookeeper_requests *requests = watch->requests;
+    struct zookeeper_session *session = watch->session;
     if (type == ZOO_SESSION_EVENT)
         return; /* the watch stays */
-    pthread_mutex_lock(&requests->mutex);
+    pthread_mutex_lock(&session->mutex);
     LIST_REMOVE(watch, next);
-    pthread_mutex_unlock(&requests->mutex);
-    requests->env->wake(requests->env->lock, watch->key, watch->owner);
+    pthread_mutex_unlock(&session->mutex);
+    session->env->wake(session->env->lock, watch->key, watch->owner);
     free(watch);
 }
 
 /* ---- requests: with the mutex held ---- */
 
-static int watch_send(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+static int watch_send(struct zookeeper_session *session, const struct zookeeper_request *request,
                       struct zookeeper_slot *slot) {
     const char *name = strrchr(request->path, '/') + 1;
-    struct zookeeper_watch *watch = LIST_FIRST(&requests->watches);
+    struct zookeeper_watch *watch = LIST_FIRST(&session->watches);
     while (watch && !(watch->set && strcmp(watch->name, name) == 0))
         watch = LIST_NEXT(watch, next);
     if (watch) { /* it was set for a waiter that has given up */
@@ -181,19 +183,19 @@ static int watch_send(struct zookeeper_requests *requests, const struct zookeepe
     watch = calloc(1, sizeof *watch);
     if (!watch)
         return ZSYSTEMERROR;
-    watch->requests = requests;
+    watch->session = session;
     memcpy(watch->name, name, strlen(name) + 1);
     memcpy(watch->owner, request->owner, sizeof watch->owner);
     memcpy(watch->key, request->key, strlen(request->key) + 1);
-    LIST_INSERT_HEAD(&requests->watches, watch, next);
+    LIST_INSERT_HEAD(&session->watches, watch, next);
     slot->watch = watch;
     /* Not `exists`: it would watch for ever a node that is gone already. */
-    return zoo_awget(requests->handle, request->path, watch_on_gone, watch, call_on_data, slot);
+    return zoo_awget(session->handle, request->path, watch_on_gone, watch, call_on_data, slot);
 }
 
-static int request_send(struct zookeeper_requests *requests, const struct zookeeper_request *request,
+static int request_send(struct zookeeper_session *session, const struct zookeeper_request *request,
                         struct zookeeper_slot *slot) {
-    zhandle_t *handle = requests->handle;
+    zhandle_t *handle = session->handle;
     const char *path = request->path;
     const struct ACL_vector *all = &ZOO_OPEN_ACL_UNSAFE;
     switch (request->verb) {
@@ -207,7 +209,7 @@ static int request_send(struct zookeeper_requests *requests, const struct zookee
     case ZOOKEEPER_FIND_PLACE:
         memcpy(slot->owner, request->owner, sizeof slot->owner);
         return zoo_aget_children(handle, path, 0, call_on_names, slot);
-    case ZOOKEEPER_WATCH: return watch_send(requests, request, slot);
+    case ZOOKEEPER_WATCH: return watch_send(session, request, slot);
     case ZOOKEEPER_DELETE: return zoo_adelete(handle, path, -1, call_on_done, slot);
     }
     return ZBADARGUMENTS;
@@ -215,19 +217,19 @@ static int request_send(struct zookeeper_requests *requests, const struct zookee
 
 void zookeeper_call_send(struct zookeeper_call *call, const struct zookeeper_request *requests, int count) {
     for (int i = 0; i < count; i++) {
-        int rc = request_send(call->requests, &requests[i], &call->slots[i]);
+        int rc = request_send(call->session, &requests[i], &call->slots[i]);
         if (rc == ZOK)
             continue;
         if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) /* here they mean nothing else */
             call->no_memory = true;
         else
-            lock_env_failed(call->requests->env, call->requests->servers, zerror(rc));
+            lock_env_failed(call->session->env, call->session->servers, zerror(rc));
         call_answer(&call->slots[i], ZOOKEEPER_NOT_DONE);
     }
 }
 
-void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
-    for (struct zookeeper_call *call; (call = LIST_FIRST(&requests->calls));) {
+void zookeeper_session_drop_calls(struct zookeeper_session *session) {
+    for (struct zookeeper_call *call; (call = LIST_FIRST(&session->calls));) {
         for (int i = 0, open = call->open; open > 0; i++) {
             if (call->slots[i].answered)
                 continue;
@@ -235,7 +237,7 @@ void zookeeper_requests_drop_all(struct zookeeper_requests *requests) {
             call_answer(&call->slots[i], ZOOKEEPER_LOST);
         }
     }
-    for (struct zookeeper_watch *watch; (watch = LIST_FIRST(&requests->watches));) {
+    for (struct zookeeper_watch *watch; (watch = LIST_FIRST(&session->watches));) {
         LIST_REMOVE(watch, next);
         free(watch);
     }

@@ -28,7 +28,7 @@
 
 enum { PORT = 2181 };
 
-enum { HEARTBEATS = 5 /* that are remembered */, PER_TIMEOUT = 16, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
+enum { PER_TIMEOUT = 16 /* heartbeats in T */, ASKED_MIN_MS = 500, CONNECT_MIN_MS = 500 };
 
 /* A session that is not connected for so many timeouts is given up, though no server has ended it: a server
  * that has lost its data refuses a client that has seen more, for ever. While an ensemble is down its
@@ -39,22 +39,6 @@ static const int64_t ms_ns = 1000000;
 /* `retry_ns`: the pause after the C client could not be started. `drain_ns`: how long closing waits for
  * replies in flight. */
 static const int64_t retry_ns = 100 * ms_ns, drain_ns = 100 * ms_ns, drain_poll_ns = 5 * ms_ns;
-
-struct zookeeper_session {
-    struct zookeeper_requests requests; /* its mutex is also for all below; the thread owns its handle */
-    int64_t ttl_ms;
-    pthread_t thread;
-    pthread_cond_t changed;
-    bool stop, expire;
-    bool connected, over;
-    bool born; /* was connected: the server has the session */
-    bool heartbeat_in_flight;
-    uint64_t number;
-    int64_t give_up_ns;           /* CLOCK_MONOTONIC: replaced if it is not connected before */
-    int64_t timeout_ns;           /* T */
-    int64_t heard_ns[HEARTBEATS]; /* when heartbeats that were answered were sent; the newest is the first */
-    int64_t heartbeat_at_ns;      /* CLOCK_MONOTONIC: the next one is due */
-};
 
 /* ---- the address ---- */
 
@@ -119,7 +103,7 @@ static void session_on_event(zhandle_t *handle, int type, int state, const char 
     struct zookeeper_session *session = ctx;
     if (type != ZOO_SESSION_EVENT)
         return;
-    pthread_mutex_lock(&session->requests.mutex);
+    pthread_mutex_lock(&session->mutex);
     bool was_connected = session->connected;
     session->connected = state == ZOO_CONNECTED_STATE;
     session->over = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
@@ -132,16 +116,17 @@ static void session_on_event(zhandle_t *handle, int type, int state, const char 
     session->number += session->over;
     bool over = session->over;
     pthread_cond_broadcast(&session->changed);
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     if (over)
-        session->requests.env->wake(session->requests.env->lock, NULL, NULL);
+        session->env->wake(session->env->lock, NULL, NULL);
 }
 
 static void session_on_heartbeat(const struct zookeeper_call *call, bool answered) {
-    struct zookeeper_session *session = call->ctx;
+    struct zookeeper_session *session = call->session;
     session->heartbeat_in_flight = false;
     if (answered) {
-        memmove(&session->heard_ns[1], &session->heard_ns[0], (HEARTBEATS - 1) * sizeof session->heard_ns[0]);
+        memmove(&session->heard_ns[1], &session->heard_ns[0],
+                (ZOOKEEPER_HEARTBEATS - 1) * sizeof session->heard_ns[0]);
         session->heard_ns[0] = call->sent_ns;
     }
     pthread_cond_broadcast(&session->changed);
@@ -156,29 +141,29 @@ static void log_nothing(const char *message) {
 static void open_handle(struct zookeeper_session *session) {
     int64_t asked_ms = session->ttl_ms * 3 / 2 > ASKED_MIN_MS ? session->ttl_ms * 3 / 2 : ASKED_MIN_MS;
     int64_t connect_ms = asked_ms / 4 > CONNECT_MIN_MS ? asked_ms / 4 : CONNECT_MIN_MS;
-    int64_t began_ns = lock_env_now_ns(session->requests.env);
+    int64_t began_ns = lock_env_now_ns(session->env);
     session->give_up_ns = clock_now_ns() + connect_ms * ms_ns;
     session->heartbeat_at_ns = 0;
     session->born = session->over = session->connected = session->heartbeat_in_flight = false;
-    for (int i = 0; i < HEARTBEATS; i++)
+    for (int i = 0; i < ZOOKEEPER_HEARTBEATS; i++)
         session->heard_ns[i] = began_ns;
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     /* Its threads inherit that this one takes no signals. */
-    zhandle_t *handle = zookeeper_init2(session->requests.servers, session_on_event, (int)asked_ms, NULL,
-                                        session, ZOO_NO_LOG_CLIENTENV, log_nothing);
+    zhandle_t *handle = zookeeper_init2(session->servers, session_on_event, (int)asked_ms, NULL, session,
+                                        ZOO_NO_LOG_CLIENTENV, log_nothing);
     if (handle) /* by default the C client looks up all names with each message */
         zoo_set_servers_resolution_delay(handle, -1);
-    pthread_mutex_lock(&session->requests.mutex);
-    session->requests.handle = handle;
+    pthread_mutex_lock(&session->mutex);
+    session->handle = handle;
     pthread_cond_broadcast(&session->changed);
 }
 
 static void close_handle(struct zookeeper_session *session) {
-    zhandle_t *handle = session->requests.handle;
+    zhandle_t *handle = session->handle;
     bool expire = session->expire;
-    session->requests.handle = NULL;
+    session->handle = NULL;
     session->connected = false;
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     /* Closing while connected would end the session, and with it grants that are to expire. The C client
      * leaves a server that is not in its list any more; no server can have this address, and no packet is
      * sent to it. */
@@ -186,20 +171,19 @@ static void close_handle(struct zookeeper_session *session) {
         zoo_set_servers(handle, "255.255.255.255:1");
     if (handle)
         zookeeper_close(handle);
-    pthread_mutex_lock(&session->requests.mutex);
-    zookeeper_requests_drop_all(&session->requests); /* the C client does not report all of them */
+    pthread_mutex_lock(&session->mutex);
+    zookeeper_session_drop_calls(session); /* the C client does not report all of them */
 }
 
 static void send_heartbeat(struct zookeeper_session *session) {
     static const struct zookeeper_request request = {.verb = ZOOKEEPER_SYNC, .path = "/"};
     session->heartbeat_at_ns = clock_now_ns() + session->timeout_ns / PER_TIMEOUT;
-    struct zookeeper_call *call = zookeeper_call_new(&session->requests, 1);
+    struct zookeeper_call *call = zookeeper_call_new(session, 1);
     if (!call)
         return;
     session->heartbeat_in_flight = true;
     call->on_answered = session_on_heartbeat;
-    call->ctx = session;
-    call->sent_ns = lock_env_now_ns(session->requests.env);
+    call->sent_ns = lock_env_now_ns(session->env);
     zookeeper_call_send(call, &request, 1);
 }
 
@@ -208,20 +192,20 @@ static void give_up(struct zookeeper_session *session) {
     bool born = session->born;
     session->number += born;
     close_handle(session);
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     if (born)
-        session->requests.env->wake(session->requests.env->lock, NULL, NULL);
-    pthread_mutex_lock(&session->requests.mutex);
+        session->env->wake(session->env->lock, NULL, NULL);
+    pthread_mutex_lock(&session->mutex);
 }
 
 static void *session_run(void *arg) {
     struct zookeeper_session *session = arg;
-    pthread_mutex_lock(&session->requests.mutex);
+    pthread_mutex_lock(&session->mutex);
     while (!session->stop) {
         int64_t now = clock_now_ns(), until_ns = now + 1000 * ms_ns;
-        if (!session->requests.handle) {
+        if (!session->handle) {
             open_handle(session);
-            if (session->requests.handle)
+            if (session->handle)
                 continue;
             until_ns = clock_now_ns() + retry_ns;
         } else if (session->over) {
@@ -237,13 +221,13 @@ static void *session_run(void *arg) {
             until_ns = session->heartbeat_at_ns;
         }
         if (until_ns > now)
-            cond_wait_until(&session->changed, &session->requests.mutex, until_ns);
+            cond_wait_until(&session->changed, &session->mutex, until_ns);
     }
     for (int64_t until_ns = clock_now_ns() + drain_ns;
-         !LIST_EMPTY(&session->requests.calls) && clock_now_ns() < until_ns;)
-        cond_wait_until(&session->changed, &session->requests.mutex, clock_now_ns() + drain_poll_ns);
+         !LIST_EMPTY(&session->calls) && clock_now_ns() < until_ns;)
+        cond_wait_until(&session->changed, &session->mutex, clock_now_ns() + drain_poll_ns);
     close_handle(session);
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     return NULL;
 }
 
@@ -251,8 +235,8 @@ static void *session_run(void *arg) {
 
 static void free_session(struct zookeeper_session *session) {
     pthread_cond_destroy(&session->changed);
-    pthread_mutex_destroy(&session->requests.mutex);
-    free(session->requests.servers);
+    pthread_mutex_destroy(&session->mutex);
+    free(session->servers);
     free(session);
 }
 
@@ -261,33 +245,26 @@ struct zookeeper_session *zookeeper_session_open(const char *servers, int64_t tt
     struct zookeeper_session *session = calloc(1, sizeof *session);
     if (!session)
         return NULL;
-    session->requests.env = env;
+    session->env = env;
     session->ttl_ms = ttl_ms;
     session->number = 1;
-    session->requests.servers = strdup(servers);
-    pthread_mutex_init(&session->requests.mutex, NULL);
+    session->servers = strdup(servers);
+    pthread_mutex_init(&session->mutex, NULL);
     pthread_cond_init(&session->changed, NULL);
-    if (session->requests.servers && thread_start(&session->thread, session_run, session))
+    if (session->servers && thread_start(&session->thread, session_run, session))
         return session;
     free_session(session);
     return NULL;
 }
 
-void zookeeper_session_close(struct zookeeper_session *session, bool expire) {
-    pthread_mutex_lock(&session->requests.mutex);
+void zookeeper_session_close(struct zookeeper_session *session, uint64_t owning) {
+    pthread_mutex_lock(&session->mutex);
     session->stop = true;
-    session->expire = expire;
+    session->expire = owning == session->number;
     pthread_cond_broadcast(&session->changed);
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     pthread_join(session->thread, NULL);
     free_session(session);
-}
-
-uint64_t zookeeper_session_number(struct zookeeper_session *session) {
-    pthread_mutex_lock(&session->requests.mutex);
-    uint64_t number = session->number;
-    pthread_mutex_unlock(&session->requests.mutex);
-    return number;
 }
 
 int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
@@ -298,14 +275,14 @@ int64_t zookeeper_session_until_ns(const struct zookeeper_session *session) {
 
 /* Reports a time-out as well as it can: the C client writes only into its log why there is no connection. */
 static void report_late(const struct zookeeper_session *session) {
-    zhandle_t *handle = session->requests.handle;
+    zhandle_t *handle = session->handle;
     const char *why = "no connection: refused, not to be reached, or an unknown name";
     if (handle && session->connected)
         why = "no answer came in time";
     else if (handle && zoo_state(handle) == ZOO_ASSOCIATING_STATE)
         why = "connected, but no answer came in time";
     /* Nor does the C client say which of its servers it was. */
-    lock_env_failed(session->requests.env, session->requests.servers, why);
+    lock_env_failed(session->env, session->servers, why);
 }
 
 /* LOCK_OK, LOCK_NOT_OWNER, LOCK_UNAVAILABLE. */
@@ -317,11 +294,11 @@ static enum lock_status wait_for_connection(struct zookeeper_session *session, u
                 report_late(session);
             return LOCK_UNAVAILABLE;
         }
-        if (session->requests.handle && session->connected) {
+        if (session->handle && session->connected) {
             *number = session->number;
             return LOCK_OK;
         }
-        lock_limit_wait(limit, &session->changed, &session->requests.mutex);
+        lock_limit_wait(limit, &session->changed, &session->mutex);
     }
     return LOCK_NOT_OWNER;
 }
@@ -344,23 +321,23 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
                                         struct zookeeper_reply *replies, const struct lock_limit *limit) {
     struct zookeeper_call *call = NULL;
     memset(replies, 0, (size_t)count * sizeof *replies);
-    pthread_mutex_lock(&session->requests.mutex);
+    pthread_mutex_lock(&session->mutex);
     enum lock_status status = wait_for_connection(session, number, limit);
-    if (status == LOCK_OK && !(call = zookeeper_call_new(&session->requests, count)))
+    if (status == LOCK_OK && !(call = zookeeper_call_new(session, count)))
         status = LOCK_NOMEM;
     if (status != LOCK_OK)
         goto unlock;
     call->waited_for = true;
-    lock_env_count_requests(session->requests.env, count);
+    lock_env_count_requests(session->env, count);
     zookeeper_call_send(call, requests, count);
     while (call->open > 0 && !lock_limit_is_over(limit))
-        lock_limit_wait(limit, &call->done, &session->requests.mutex);
+        lock_limit_wait(limit, &call->done, &session->mutex);
     for (int i = 0; i < count; i++) {
         if (call->slots[i].answered)
             replies[i] = call->slots[i].reply;
     }
     if (call->open > 0 && !cancel_called(limit->cancel))
-        lock_env_failed(session->requests.env, session->requests.servers, "no answer came in time");
+        lock_env_failed(session->env, session->servers, "no answer came in time");
     status = status_of(session, *number, replies, count);
     if (status == LOCK_UNAVAILABLE && call->no_memory)
         status = LOCK_NOMEM;
@@ -368,16 +345,15 @@ enum lock_status zookeeper_session_call(struct zookeeper_session *session, uint6
     if (call->open == 0)
         zookeeper_call_free(call);
 unlock:
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_unlock(&session->mutex);
     return status;
 }
 
 int64_t zookeeper_session_deadline_ns(struct zookeeper_session *session, uint64_t number, int64_t sent_ns) {
-    pthread_mutex_lock(&session->requests.mutex);
-    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[HEARTBEATS - 1];
-    bool good =
-        number == session->number && heard_ns + timeout_ns / 2 >= lock_env_now_ns(session->requests.env);
-    pthread_mutex_unlock(&session->requests.mutex);
+    pthread_mutex_lock(&session->mutex);
+    int64_t timeout_ns = session->timeout_ns, heard_ns = session->heard_ns[ZOOKEEPER_HEARTBEATS - 1];
+    bool good = number == session->number && heard_ns + timeout_ns / 2 >= lock_env_now_ns(session->env);
+    pthread_mutex_unlock(&session->mutex);
     /* Less a hundredth for what two clocks may drift apart, and 2 ms, as for other stores. */
     int64_t until_ns = heard_ns + timeout_ns / 100 * 99 - 2 * ms_ns;
     int64_t deadline_ns = sent_ns + session->ttl_ms * 990000 - 2 * ms_ns;

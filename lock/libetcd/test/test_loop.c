@@ -1,5 +1,5 @@
 /* The loop wakes, whatever the state of the channel that wakes it; and it stops. */
-#include "lock/libetcd/grpc_loop.h"
+#include "lock/libetcd/etcd_client.h"
 
 #include <grpc/grpc_security.h>
 #include <stdatomic.h>
@@ -30,13 +30,13 @@ static void wake_by(grpc_channel *channel, const char *what) {
     CHECK(etcd_loop_start(&loop));
     for (int i = 0; i < WAKES; i++) {
         int before = atomic_load(&counter.ticks);
-        int64_t woken_ns = etcd_now_ns();
+        int64_t woken_ns = clock_now_ns();
         etcd_loop_wake(&loop);
-        while (atomic_load(&counter.ticks) == before && etcd_now_ns() < woken_ns + 5000000000)
+        while (atomic_load(&counter.ticks) == before && clock_now_ns() < woken_ns + 5000000000)
             harness_pause_ms(0);
         if (atomic_load(&counter.ticks) == before)
             FAIL("%s: wake %d does nothing", what, i);
-        int64_t took_ns = etcd_now_ns() - woken_ns;
+        int64_t took_ns = clock_now_ns() - woken_ns;
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     printf("     %s: %d us at most\n", what, (int)(slowest_ns / 1000));

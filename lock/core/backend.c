@@ -1,4 +1,5 @@
-#include "lock/core/runtime.h"
+/* What the core gives to backends: the environment of a lock, and limits for waits. */
+#include "lock/core/backend.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
