@@ -19,7 +19,7 @@ LIBLOCK_SO := $(BUILD)/liblock.so
 LIBLOCK_PARTS := $(call objects,lock) $(addprefix $(O)/base/,url_parts.o waiter.o) $(patsubst %.c,$(O)/%.o,$(wildcard base/redis/*.c base/redis/blocking/*.c))
 LIBETCD    := $(BUILD)/libetcd.a
 LIBETCD_SO := $(BUILD)/libetcd.so
-LIBETCD_PARTS := $(call objects,lock/libetcd) $(addprefix $(O)/base/,clock.o url_parts.o waiter.o) $(O)/gen/etcd.pb-c.o
+LIBETCD_PARTS := $(call objects,lock/libetcd) $(addprefix $(O)/base/,url_parts.o waiter.o) $(O)/gen/etcd.pb-c.o
 # liblock stands on libetcd; so do all that are linked with it.
 LOCKS      := $(LIBLOCK) $(LIBETCD)
 SERVICE    := $(filter-out %/main.o,$(call objects,service))
