@@ -57,7 +57,7 @@ BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%
 
 # Text that programs carry with them: X.lua becomes X_lua in X.lua.h. Scripts that move stock begin with stock.lua.
 STOCK_SCRIPTS := restock settle putback purchase fenced basket line
-TEXTS      := $(filter-out %/stock.lua,$(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua))) $(wildcard service/*/*.json loadtest/lab/page/*)
+TEXTS      := $(filter-out %/stock.lua,$(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua))) $(wildcard service/*/*.json loadtest/lab/page/* loadtest/lab/draw/*.css)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
 # A header whose text is gone must not satisfy an include any more.
 stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
@@ -65,7 +65,7 @@ $(if $(stale),$(shell rm -f $(stale)))
 vpath %.lua  $(sort $(dir $(TEXTS)))
 vpath %.json $(sort $(dir $(TEXTS)))
 vpath %.html loadtest/lab/page
-vpath %.css  loadtest/lab/page
+vpath %.css  loadtest/lab/page loadtest/lab/draw
 vpath %.mjs  loadtest/lab/page
 vpath %.svg  loadtest/lab/page
 

@@ -2,6 +2,7 @@
  * other calls are answered in the layers. */
 
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +18,8 @@ struct layers {
     struct strategies strategies;
     struct transactions transactions;
 };
+
+_Static_assert(offsetof(struct layers, inventory) == 0, "free() of the inventory frees all layers");
 
 /* ---- open, tick, close ---- */
 

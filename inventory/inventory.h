@@ -367,7 +367,7 @@ struct inventory_metrics {
     _Atomic uint64_t batches, batched; /* script calls of purchases, and purchases in them */
     _Atomic uint64_t checks;           /* calls that only read, for items that were sold out */
     _Atomic uint64_t waiting;          /* purchases and transactions in flight */
-    _Atomic uint64_t unknown;          /* purchases whose reply was lost */
+    _Atomic uint64_t unknown;          /* purchases that the store may have carried out or not */
     _Atomic uint64_t unknown_resolved; /* of these, those whose order was found */
     _Atomic uint64_t reconnects;
     _Atomic uint64_t scripts_loaded; /* EVAL after NOSCRIPT */

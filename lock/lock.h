@@ -391,7 +391,7 @@ void lock_read_metrics(const struct lock *lock, struct lock_metrics *metrics);
  *
  * They take no signals, with one exception: under load gRPC can add threads within a call, and these take the
  * signals that the calling thread takes. (If the program itself has started gRPC before, gRPC's threads are
- * as the program started them.) A process that forks opens its locks after that.
+ * as the program started them.) A process that forks must open its locks after the fork.
  *
  * TO LINK: -llock, or with liblock.a -llock -lhiredis -lzookeeper_mt -letcd -pthread (and what libetcd wants,
  * see etcd.h). */

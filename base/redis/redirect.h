@@ -53,7 +53,7 @@ static const struct redis_backoff redis_backoff_connect = {20, 1000}, redis_back
 enum { REDIS_REDIRECTS_AT_ONCE = 5 };
 
 /* The map of a cluster is read at least so long after the last reading; sooner while a master is gone, since
- * who calls waits for its successor. */
+ * callers are waiting for its successor. */
 enum { REDIS_MAP_AGE_MS = 1000, REDIS_MAP_AGE_GONE_MS = 500 };
 
 /* The pause after `pause_ms`; the first one after 0. */

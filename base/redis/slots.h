@@ -35,8 +35,9 @@ bool redis_address_read(struct redis_address *address, const char *host, size_t 
  * servers were made anew, and count from the beginning. */
 enum { REDIS_OLDER_MS = 10000 };
 
-/* Whether news of the epoch `told` is too old to be believed, where `known` was believed before. Notes since
- * when all news is older; whoever believes some sets that to 0. */
+/* Whether news of the epoch `told` is too old to be believed, where `known` was believed before.
+ * `*older_since_ms` becomes the time of the first news that was too old. Set it to 0 whenever you believe
+ * news. */
 bool redis_epoch_is_older(int64_t told, int64_t known, int64_t *older_since_ms, int64_t now_ms);
 
 /* ---- the map ---- */

@@ -11,7 +11,7 @@
 #ifndef INVENTORY_MODEL_RECORD_H
 #define INVENTORY_MODEL_RECORD_H
 
-#include "base/redis/async/connection.h"
+#include "base/redis/resp.h"
 #include "inventory/inventory.h"
 
 enum { RECORD_SIZE = 160 };

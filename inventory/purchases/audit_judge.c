@@ -1,3 +1,4 @@
+/* Counts the pages of an audit, and judges whether the counts agree with the counters of the item. */
 #include "inventory/purchases/purchases.h"
 
 #include <sodium.h>

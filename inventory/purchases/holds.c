@@ -5,7 +5,10 @@
  * item to its next hold (settle.lua). So an item with holds is always in the index, no later than its first
  * hold is over, and an item without holds costs nothing. A hold that was confirmed or cancelled leaves an
  * entry that is too early; the next sweep corrects it. Strategies without a script enter the item before the
- * hold. Many processes may sweep at once: a hold expires once. */
+ * hold. Many processes may sweep at once: a hold expires once.
+ *
+ * A hold lives for INVENTORY_HOLD_GRACE_MS after it is due, since a confirm that arrived in time may still be
+ * on its way to the store (settle.lua). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -137,13 +137,7 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
  * the buyer's order all the same. */
 void purchase_found(struct inventory_purchase *purchase, const char *record, int64_t sent_ms);
 
-/* ---- purchases whose reply was lost ----
- *
- * The store may have carried them out, so it is asked for the order once it is back.
- *
- * If the order is there, the buyer has it. If not, it was not sold so far; but the call may still lie in a
- * buffer on the way, or in a store that was only stopped, and be carried out later. So the purchase stays
- * UNKNOWN, and the buyer's retry with the same key tells. */
+/* ---- lost_replies.c ---- */
 
 /* Asks for the order when the store is back, then ends the purchase. */
 void purchase_lost(struct inventory_purchase *purchase);
@@ -181,8 +175,8 @@ bool expiry_is_paused(const struct purchases *purchases);
 void audit_init(struct purchases *purchases);
 /* Ends audits that cannot be carried out. */
 void audit_tick(struct purchases *purchases);
-/* Ends all audits, also since their connection is broken: UNAVAILABLE. The next one opens a new connection.
- */
+/* Ends all audits with UNAVAILABLE. Called when their connection breaks, and when the inventory closes. The
+ * next audit opens a new connection. */
 void audit_abandon(struct purchases *purchases);
 
 /* ---- audit_judge.c: the counts of an audit's pages, and the judgement whether they agree ---- */

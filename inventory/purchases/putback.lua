@@ -18,7 +18,6 @@
 -- A shortage note is removed once its record stands or fits.
 local what, name, record, last = unpack(ARGV)
 local decided = last == 'decided'
-local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
 -- Of each phase of the journal: how far it is, and which way it goes. Two ways meet only if a decision was lost: the decision stands, and the
 -- process that undid it was wrong.
@@ -106,7 +105,7 @@ local function order()
   if was == 'u' and not decided then return 'there' end -- its basket was undone, and the journal tells whether that was right
   if was and held ~= quantity and not decided then return 'differs' end -- the key was used again while its order was lost
   if has > version or was == state then return resolve('there') end
-  if (state == 'h' or state == 'b' and not decided) and due ~= '0' and tonumber(due) <= clock() - GRACE then
+  if (state == 'h' or state == 'b' and not decided) and due ~= '0' and tonumber(due) <= clock() - HOLD_GRACE_MS then
     if was or state == 'b' then return resolve('there') end
     state = 'e' -- with the same version, so that a confirm or cancel in time is newer
   end

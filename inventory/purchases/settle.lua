@@ -11,7 +11,6 @@
 -- Times (ms) are by this server's clock. A settled order stays as it is, so each call is idempotent, and the first one wins.
 local key, holds, due, events = unpack(KEYS)
 local what = ARGV[1]
-local GRACE = 500 -- as INVENTORY_HOLD_GRACE_MS
 
 local function settle(item, terms, digest, record, state)
   local quantity, user = match(record, '^h%d* (%d+) (%S+)')
@@ -29,7 +28,7 @@ end
 if what == 'sweep' or what == 'over' then
   local item, terms = read(key)
   local now = (what == 'sweep' and math.min or math.max)(clock(), tonumber(ARGV[3]))
-  local ended = item and call('ZRANGEBYSCORE', holds, '-inf', now - GRACE, 'LIMIT', 0, ARGV[2]) or {}
+  local ended = item and call('ZRANGEBYSCORE', holds, '-inf', now - HOLD_GRACE_MS, 'LIMIT', 0, ARGV[2]) or {}
   for _, digest in ipairs(ended) do
     local record = call('HGET', key, digest)
     if record and match(record, '^h%d* %d+ %S') then
@@ -49,7 +48,7 @@ local item, terms = read(key, ARGV[2])
 local record = item and item[5]
 if not record or string.sub(record, 1, 1) ~= 'h' then return record or false end
 local now = clock()
-local over = what == 'get' and now - GRACE or math.min(now, tonumber(ARGV[3]) or now)
+local over = what == 'get' and now - HOLD_GRACE_MS or math.min(now, tonumber(ARGV[3]) or now)
 local is_over = tonumber(match(record, '(%d+)$')) <= over
 local state = is_over and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
 return state and settle(item, terms, ARGV[2], record, state) or record

@@ -112,7 +112,7 @@ static void health_judge_memory(struct asked *asked, const char *info) {
         health_note_fault_of(asked, "is out of memory (maxmemory)");
 }
 
-/* A master with fewer replicas than an order must be on sells nothing, see barrier.h. */
+/* A master with fewer replicas than an order must be on sells nothing, see barrier.c. */
 static void health_judge_count(struct request *request, struct asked *asked, const char *address,
                                int replicas) {
     int wanted = request->health.replicas;

@@ -17,7 +17,8 @@ struct shared {
     struct inventory_metrics *metrics; /* the caller's, or own_metrics */
     struct inventory_metrics own_metrics;
     int64_t tick_ms; /* when the last tick was; there are twenty a second */
-    bool torn;       /* items may lack what the journal says. Every file that finds a sign of it sets this */
+    bool torn; /* a failover may have lost what the journal says of items. Any file that sees a sign of it
+                  sets this; transactions/reconcile.c compares them, and clears it */
     char error[256]; /* the last error of the store; see store_status() */
 };
 

@@ -14,6 +14,7 @@
 --
 -- Conservation: INITIAL + restocked = available + held + sold. Only move() and bring() change these.
 local call, format, match = redis.call, string.format, string.match
+local HOLD_GRACE_MS = 500 -- a hold lives so long after it is due: INVENTORY_HOLD_GRACE_MS
 
 -- This server's clock (ms).
 local function clock()
@@ -55,9 +56,9 @@ local function refusal(terms, now, left, units, had)
   if terms.limit > 0 and had + units > terms.limit then return 'limit' end
 end
 
--- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...}. This is the first write of an item in
--- every script. Redis refuses the first write of a script when out of memory or read-only, and no later one: so nothing is moved by half. Entries in
--- further keys follow. They can only fail if somebody else gave such a key another type; then the audit names what is missing.
+-- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...} in one command. Redis may refuse this
+-- write (out of memory, read-only). Then nothing of the item is written. Commands that follow in the same script are not refused for these reasons.
+-- They fail only if somebody else wrote into the item's keys; then the audit names what is missing.
 local function move(key, item, units, from, to, new)
   item[from] = item[from] - units
   item[to] = item[to] + units

@@ -132,11 +132,12 @@ static void batch_finish_one(struct batch *batch, struct inventory_purchase *pur
         purchase_found(purchase, text, 0);
 }
 
-/* The script met something in the item that it cannot read; see purchase.lua. */
+/* The item failed; see 'failed' in purchase.lua. */
 static void batch_fail(struct batch *batch, const struct redis_value *value) {
     struct shared *shared = batch->strategies->shared;
     const char *error = redis_value_text(redis_value_at(value, 1));
     bool written = redis_value_integer(redis_value_at(value, 2), 1) > 0;
+    metric_add(&shared->metrics->store_errors, 1);
     snprintf(shared->error, sizeof shared->error, "item %s: %s", batch->item->name, error ? error : "");
     batch_finish_all(batch, written ? INVENTORY_UNKNOWN : INVENTORY_UNAVAILABLE);
 }

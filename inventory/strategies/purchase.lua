@@ -7,7 +7,8 @@
 -- Replies {now, reply of the first item, ...}. The reply of an item: `available` if all were sold and there are no holds, as in
 --   most of a sale; {available, expiry of the holds} if all were sold; otherwise {available, expiry, r1 .. rn}, each r 1 sold | a record: this key
 --   has its order already | 'sold-out' | 'limit' | 'not-started' | 'ended'. Or {'unknown-item'}; or {'otherwise', terms}: the caller expected
---   other terms, and nothing is sold; or {'failed', error, written}: somebody else wrote into the item, and orders exist only if `written` is 1.
+--   other terms, and nothing is sold; or {'failed', error, written}: the item cannot be sold, for somebody else wrote into it. If
+--   `written` is 0, nothing was sold; if it is 1, orders may have been written.
 -- Times (ms) are of this server's clock, so that all instances agree on when a sale begins.
 local sub = string.sub
 local strategy, streams, each = ARGV[1], ARGV[2] == 'on', ARGV[3] == 'each'
@@ -126,7 +127,7 @@ while a <= last do
     -- What is wrong with one item does not keep the others from being sold. What is wrong with the store (READONLY, OOM, ...) shows at the first
     -- write, and fails the whole call.
     local text = replies[r]
-    local code = match(text, '^%u+ ')
+    local code = match(text, '^%u+ ') or match(text, '^@user_script: %d+: %-(%u+ )') -- since Redis 7; before
     if not written and code and code ~= 'ERR ' and code ~= 'WRONGTYPE ' then return redis.error_reply(text) end
     replies[r] = {'failed', text, written == key and 1 or 0}
   end

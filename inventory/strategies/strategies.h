@@ -54,7 +54,8 @@ struct strategies {
     struct optimistic *optimistic;
 };
 
-/* Start a purchase by the strategy of that name; batch_start_alone() by `lua`. */
+/* Each starts a purchase. batch_start_alone() is the strategy `lua`, naive_start_locked() is `locked`; the
+ * others are the strategies of their names. */
 void batch_start(struct inventory_purchase *purchase);
 void batch_start_alone(struct inventory_purchase *purchase);
 void decr_start(struct inventory_purchase *purchase);

@@ -148,7 +148,7 @@ static void test_garbage_in_one_item(void) {
             const char *const *command = cases[c].command;
             redis_command(&redis, "DEL", command[0][0] == 'S' ? stock_key(cases[c].what) : "none", NULL);
             redis_command(&redis, command[0], stock_key(cases[c].what), command[1], command[2], NULL);
-            uint64_t before = calls(seller);
+            uint64_t before = calls(seller), errors = seller->inventory->shared.metrics->store_errors;
             for (int n = 0; n < 3; n++) {
                 int i = (n + count - 1) % 3; /* one at a time: the odd one is second; two: it is first */
                 for (int b = 0; b < count; b++)
@@ -156,6 +156,7 @@ static void test_garbage_in_one_item(void) {
             }
             shop_settle(seller->shop);
             CHECK_INT(calls(seller) - before, 1);
+            CHECK_INT(seller->inventory->shared.metrics->store_errors - errors, 1);
             for (int b = 0; b < count; b++) {
                 CHECK_STATUS(buys[0][b]->status, INVENTORY_OK);
                 CHECK_STATUS(buys[1][b]->status, cases[c].written ? INVENTORY_OK : INVENTORY_UNAVAILABLE);

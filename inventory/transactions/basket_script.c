@@ -77,12 +77,14 @@ static void basket_script_begin(struct transaction_run *run) {
     struct inventory_transaction *transaction = run->transaction;
     char field[JOURNAL_FIELD_SIZE], lines[JOURNAL_RECORD_SIZE];
     struct number items[INVENTORY_LINES_MAX], quantities[INVENTORY_LINES_MAX];
-    struct number now = number_of(clock_wall_ms(run->shared->config.clock)),
-                  grace = number_of(INVENTORY_HOLD_GRACE_MS);
+    struct number now, grace = number_of(INVENTORY_HOLD_GRACE_MS);
     char digests[INVENTORY_LINES_MAX][INVENTORY_DIGEST_SIZE];
     struct journal_keys journal;
     if (!run->mine)
         transaction_begin_attempt(run);
+    failpoint(run->shared, "before", "basket", -1);
+    run->begun = true;
+    now = number_of(clock_wall_ms(run->shared->config.clock));
     journal_keys_make(&journal, key_part(transaction->id));
     const char *argv[ARGV_MAX] = {NULL, NULL, NULL, journal.journal, journal.open};
     int argc = SCRIPT_ARGV + JOURNAL_KEYS;
@@ -110,8 +112,6 @@ static void basket_script_begin(struct transaction_run *run) {
         argv[argc++] = quantities[i].text;
         argv[argc++] = digests[i];
     }
-    failpoint(run->shared, "before", "basket", -1);
-    run->begun = true;
     router_run(run->shared->store, &basket_script, keys, argc, argv, basket_script_on_reply, run);
 }
 

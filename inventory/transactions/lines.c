@@ -1,3 +1,5 @@
+/* The lines of a transaction in their items: what each step writes (line.lua), the orders of the lines with
+ * their digests, and the receipts of both. */
 #include "inventory/transactions/transactions_internal.h"
 
 #include <stdio.h>

@@ -41,7 +41,8 @@
  * - A call that takes a struct etcd_call blocks until it is answered or its deadline passes.
  * - A client has one thread of its own, the loop. gRPC has some more, which all clients share. None of them
  *   takes signals, with one exception: under load gRPC can add threads within a call, and these take the
- *   signals that the calling thread takes.
+ *   signals that the calling thread takes. (If the program itself has started gRPC before, gRPC's threads are
+ *   as the program started them.)
  * - The loop calls the callbacks of watches and keepalives, one at a time. A callback may start and cancel
  *   watches, and drop keepalives. It must not block, since the loop does nothing else meanwhile, and must not
  *   make blocking calls of the same client, which would wait for themselves.

@@ -62,8 +62,7 @@ struct zookeeper_session {
     uint64_t number;                        /* counted from 1: each new session has the next */
     int64_t give_up_ns;                     /* CLOCK_MONOTONIC: replaced if it is not connected before */
     int64_t timeout_ns;                     /* T */
-    int64_t heard_ns[ZOOKEEPER_HEARTBEATS]; /* when those heartbeats were sent that were answered last; the
-                                               newest is the first */
+    int64_t heard_ns[ZOOKEEPER_HEARTBEATS]; /* when the last answered heartbeats were sent, newest first */
     int64_t heartbeat_at_ns;                /* CLOCK_MONOTONIC: the next one is due */
 };
 

@@ -14,7 +14,7 @@
 
 /* There may be more than the masters: a server that a redirection names is added, and forgotten when idle. */
 enum { SERVERS_MAX = 2 * REDIS_MASTERS_MAX };
-/* At least so long after the last time it is looked which servers are to be forgotten. */
+/* The pause between two searches for servers to forget. */
 enum { TIDY_MS = 250 };
 /* After a reading of the map that failed the next one waits for so many times as long, which is longer than
  * two calls. */
@@ -181,8 +181,8 @@ static void servers_read_map(struct redis_servers *servers) {
     servers->outdated = false;
     pthread_mutex_unlock(&servers->mutex);
     int64_t since_ns = clock_now_ns();
+    int64_t until_ns = since_ns + (int64_t)timeout_ms * 1000000;
     redisContext *hiredis = redis_dial(&server, timeout_ms, NULL, 0);
-    int64_t until_ns = clock_now_ns() + (int64_t)timeout_ms * 1000000;
     redisReply *told = hiredis ? redis_dial_ask(hiredis, until_ns, 2, info) : NULL;
     redisReply *map = told ? redis_dial_ask(hiredis, until_ns, 2, slots) : NULL;
     int64_t now_ns = clock_now_ns();
@@ -198,8 +198,10 @@ static void servers_read_map(struct redis_servers *servers) {
         servers_install(servers, is_first);
     } else if (hiredis) {
         const char *error = redis_value_error(redis_value_of(map));
+        servers->outdated |= is_older; /* another server may know more */
         redis_report(servers->hooks, &server,
-                     error      ? error
+                     !map       ? "it did not tell the slots in time"
+                     : error    ? error
                      : is_older ? "its map of the slots is older than another server's"
                                 : "it knows of no slots");
     }

@@ -7,7 +7,7 @@
  * - The thread that finds the map of slots (CLUSTER SLOTS) outdated reads it, at most once a second.
  * - A map that is older than the last one is not believed (slots.h).
  * - A server that has no slot, and that the URL does not name, is forgotten once it was idle for some time
- *   (slots.h).
+ *   (slots.h), with the next call.
  *
  * Any thread may call all functions but the first two. */
 #ifndef BASE_REDIS_BLOCKING_SERVERS_H

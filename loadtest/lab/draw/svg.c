@@ -3,51 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Colours that colour-blind readers tell apart (Okabe and Ito, 2008), each with a pattern or a text beside
- * it. c0 to c7 are the clients. No variables: not all programs that show pictures know them. */
-static const char style[] =
-    ":root{color-scheme:light dark}"
-    "svg{background:#f5f7fa;font-family:Arial,Helvetica,'Liberation Sans',sans-serif}"
-    ".panel{fill:#fff;stroke:#dfe3e8}.rule{stroke:#e3e6ea}.gap{fill:#eef0f4}"
-    "text{fill:#17191c;font-size:13px}.soft{fill:#5b6067;font-size:12px}.name{font-weight:bold}"
-    ".head{font-size:15px;font-weight:bold}.small{font-size:12px;stroke:#fff;stroke-width:3px;"
-    "stroke-linejoin:round;paint-order:stroke}.bad{fill:#b3261e;font-weight:bold}"
-    ".on-bar{fill:#fff;font-size:12px;font-weight:bold}.on-badge,.caption-text{fill:#fff;font-weight:bold}"
-    ".caption-text{font-size:12px}"
-    ".badge-broken,.caption{fill:#b3261e}.badge-fixed{fill:#1b6e3c}"
-    ".c0{fill:#0072b2;stroke:#0072b2}.c1{fill:#a86400;stroke:#a86400}.c2{fill:#007a5e;stroke:#007a5e}"
-    ".c3{fill:#a0457d;stroke:#a0457d}.c4{fill:#b94700;stroke:#b94700}.c5{fill:#5f6672;stroke:#5f6672}"
-    ".c6{fill:#6b6b00;stroke:#6b6b00}.c7{fill:#5a4fa0;stroke:#5a4fa0}"
-    ".fault{fill:#4a4f57}.wait{stroke-width:2;stroke-dasharray:2 4;fill:none}"
-    ".lease{stroke-width:1.5;fill-opacity:.18}.thin{stroke:none}.after{fill:url(#after)}.pause{fill:url(#"
-    "pause)}"
-    ".beyond{fill:none;stroke-dasharray:4 3}.down{fill:url(#down);stroke:#17191c;stroke-dasharray:2 2}"
-    ".possible{mask:url(#fade);stroke-dasharray:4 3;fill-opacity:.3}"
-    ".unsure{fill:#17191c;mask:url(#fade);fill-opacity:.5}"
-    ".owner{stroke-width:1;fill-opacity:.18}.band{fill:url(#band);stroke:#b3261e;stroke-dasharray:4 3}"
-    ".write,.dot{fill:#17191c;stroke:#fff}.refused,.open{fill:#fff;stroke:#b3261e;stroke-width:2}"
-    ".fine{stroke-width:1}.open{stroke:#17191c;stroke-dasharray:3 2}.cross{stroke:#b3261e;stroke-width:2}"
-    ".drop{stroke:#17191c;stroke-dasharray:1 "
-    "4}.faint{stroke-opacity:.35}.arrow{stroke:#5b6067;fill:none;marker-end:url(#head)}"
-    ".theft{stroke:#b3261e;stroke-width:2;fill:none;marker-end:url(#bad-head)}"
-    ".stock{stroke:#17191c;stroke-width:2.5}.below{stroke:#b3261e;stroke-width:2.5}.tick{stroke:#17191c}"
-    ".fold{stroke:#5b6067;fill:none}.pattern{stroke:#5b6067;fill:none}.pattern-bad{stroke:#b3261e}"
-    ".tip{fill:#5b6067}.tip-bad{fill:#b3261e}"
-    "g[tabindex]:focus,g:target{outline:3px solid #17191c;outline-offset:3px}"
-    "@media screen and (prefers-color-scheme:dark){svg{background:#14161a}"
-    ".panel{fill:#1e2127;stroke:#343941}.rule{stroke:#343941}.gap{fill:#15171c}"
-    "text,.write,.dot,.unsure{fill:#eceff3}.write,.dot{stroke:#1e2127}.soft,.tip{fill:#a9b0b9}.small{stroke:#"
-    "1e2127}"
-    ".bad,.badge-broken,.caption,.tip-bad{fill:#ff8a80}.badge-fixed{fill:#7fd7a0}.on-badge,.caption-text{"
-    "fill:#14161a}"
-    ".on-bar{fill:#fff}.fault{fill:#5d646e}.refused,.open{fill:#1e2127}"
-    ".refused,.cross,.below,.band,.theft,.pattern-bad{stroke:#ff8a80}"
-    ".open,.drop,.stock,.tick,.down{stroke:#eceff3}.arrow,.fold{stroke:#a9b0b9}.pattern{stroke:#c3c9d1}"
-    ".c0{stroke:#4ba9e0}.c1{stroke:#e0a040}.c2{stroke:#35b595}.c3{stroke:#d884b8}.c4{stroke:#f08048}"
-    ".c5{stroke:#a0a8b4}.c6{stroke:#b8b840}.c7{stroke:#9c92e0}"
-    "g[tabindex]:focus,g:target{outline-color:#eceff3}}"
-    "@media print{svg,.panel,.gap{background:#fff;fill:#fff}text{fill:#000}.soft{fill:#333}.bad{fill:#8c1d18}"
-    ".on-bar,.on-badge,.caption-text{fill:#fff}.rule{stroke:#ddd}g:target{outline:none}}";
+#include "colours.css.h"
 
 static const char definitions[] =
     "<pattern id=\"after\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
@@ -101,7 +57,7 @@ void svg_begin(FILE *out, double width, double height, const char *title) {
         "role=\"graphics-document\"><title>",
         width, height, width, height);
     svg_escape(out, title);
-    fprintf(out, "</title><style>%s</style><defs>%s</defs>\n", style, definitions);
+    fprintf(out, "</title><style>%s</style><defs>%s</defs>\n", colours_css, definitions);
 }
 
 void svg_end(FILE *out) {
