@@ -40,7 +40,7 @@ static void inventory_on_tick(uv_timer_t *timer) {
     transaction_tick(inventory->transactions, false);
     optimistic_tick(inventory->strategies);
     audit_tick(inventory->purchases);
-    histories_tick(inventory->purchases);
+    failover_tick(inventory->purchases);
     membership_tick(inventory->purchases);
     reconcile_tick(inventory->transactions);
     audit_all_tick(inventory->transactions);
@@ -55,8 +55,8 @@ static struct router *inventory_open_store(struct inventory *inventory) {
                                     .clock = shared->config.clock,
                                     .timeout_ms = shared->config.call_timeout_ms,
                                     .replicas = shared->config.replicas,
-                                    .prepare = histories_prepare,
-                                    .lost = histories_lost,
+                                    .prepare = failover_prepare,
+                                    .lost = failover_lost,
                                     .prepare_ctx = inventory->purchases,
                                     .on_state = inventory_on_state,
                                     .ctx = inventory};

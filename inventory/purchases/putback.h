@@ -1,5 +1,5 @@
 /* Puts back what was acknowledged and then lost by a failover of the store: receipts are shown to a server
- * (putback.lua), which gets what it lacks. histories.c says when that happens. */
+ * (putback.lua), which gets what it lacks. failover.c says when that happens. */
 #ifndef INVENTORY_PURCHASES_PUTBACK_H
 #define INVENTORY_PURCHASES_PUTBACK_H
 
@@ -120,16 +120,16 @@ void putback_begin_pass(struct purchases *purchases, struct history *history, st
 /* Ends the history after its last pass, when it waits for no other inventory: state DONE. */
 void putback_end(struct purchases *purchases, struct history *history);
 
-/* ---- histories.c: when receipts are shown to a server, and when it is sold from again ---- */
+/* ---- failover.c: when receipts are shown to a server, and when it is sold from again ---- */
 
 /* `prepare` of struct servers_config: a server was reached, and is not up yet. `ctx` is the struct purchases.
  */
-void histories_prepare(void *ctx, struct server *server);
+void failover_prepare(void *ctx, struct server *server);
 /* `lost` of struct servers_config: a master died, and others have its slots. If no server goes on from its
  * history, what was acknowledged there is lost, and counted (`unkept`). */
-void histories_lost(void *ctx, const struct server *server);
+void failover_lost(void *ctx, const struct server *server);
 /* Call it every few milliseconds. */
-void histories_tick(struct purchases *purchases);
+void failover_tick(struct purchases *purchases);
 
 /* ---- replicas.c: how far the replicas of each server are ---- */
 

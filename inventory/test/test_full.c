@@ -31,12 +31,12 @@ static const char *order_of(const char *key) {
 }
 
 static void tick_again(uv_check_t *check) {
-    histories_tick(((struct seller *)check->data)->inventory->purchases);
+    failover_tick(((struct seller *)check->data)->inventory->purchases);
 }
 
 static bool is_up_after_tick(void *arg) {
     struct inventory *inventory = ((struct seller *)arg)->inventory;
-    histories_tick(inventory->purchases);
+    failover_tick(inventory->purchases);
     return inventory_is_up(inventory);
 }
 

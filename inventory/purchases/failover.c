@@ -1,5 +1,5 @@
-/* Histories: a server that may lack what was acknowledged gets it back before this inventory sells there
- * again.
+/* After a failover: a server that may lack what was acknowledged gets it back before this inventory sells
+ * there again.
  *
  * Redis replicates asynchronously: a replica can be promoted that does not have the last writes, and nobody
  * is told. So each connection to a server begins with the question for its history (struct replication). If
@@ -7,12 +7,12 @@
  * it (putback.lua), and what it lacks is put back, the newest state of each order.
  *
  * Then the server is in quarantine. It sells once all inventories that lived have shown their receipts
- * (membership.c), or when histories_quarantine_ms() is over. That is longer than the others need to notice:
+ * (membership.c), or when failover_quarantine_ms() is over. That is longer than the others need to notice:
  * they lose their connection, or a call runs into the time-out, or the question for the history does, which
  * each server is asked twice a second. An inventory with much to show says so each second; the others wait
  * for it, for QUARANTINE_MOST_MS at most. At the end of the quarantine, what did not fit is shown once more,
  * since others may have put back what frees its units. All wait for that, for REACH_MS beyond
- * histories_quarantine_ms() at most. What does not fit then is noted in the item (`shortage`), reported
+ * failover_quarantine_ms() at most. What does not fit then is noted in the item (`shortage`), reported
  * (`on_loss`) and counted.
  *
  * The same question tells how far the replicas are, so that receipts are forgotten once replicas have what
@@ -64,14 +64,14 @@ enum {
 
 /* ---- histories ---- */
 
-static const struct history *histories_find_number(const struct putback *putback, unsigned number) {
+static const struct history *failover_find_number(const struct putback *putback, unsigned number) {
     int i = 0;
     while (i < putback->history_count && putback->histories[i]->number != number)
         i++;
     return i < putback->history_count ? putback->histories[i] : NULL;
 }
 
-static void histories_end(struct putback *putback, int i) {
+static void failover_end(struct putback *putback, int i) {
     struct history *history = putback->histories[i];
     putback->running -= history->state == HISTORY_QUARANTINE;
     receipts_end_history(&putback->receipts, history->number);
@@ -83,7 +83,7 @@ static void histories_end(struct putback *putback, int i) {
 /* Makes room for one more history: ends the oldest one that nobody waits for. Receipts of an ended history
  * never count as replicated, so a history that a server has is ended only if no other is left. False: there
  * is no room. */
-static bool histories_make_room(struct purchases *purchases) {
+static bool failover_make_room(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool room = putback->history_count < RECEIPTS_HISTORIES;
     for (int i = 0; !room && i < 2 * putback->history_count; i++) {
@@ -92,7 +92,7 @@ static bool histories_make_room(struct purchases *purchases) {
         room = history->state != HISTORY_SHOWING && !history->asking &&
                !(free_only && router_of_history(purchases->shared->store, history->number));
         if (room)
-            histories_end(putback, i % putback->history_count);
+            failover_end(putback, i % putback->history_count);
     }
     return room;
 }
@@ -100,13 +100,13 @@ static bool histories_make_room(struct purchases *purchases) {
 /* A restarted master has its replicas again in a while. Until they have their copy, each of them can be
  * promoted with what it had before. A promoted server was a replica itself; in a cluster the old master
  * becomes its replica. */
-static int histories_expected_replicas(const struct purchases *purchases, const struct server *server) {
-    const struct history *was = histories_find_number(purchases->putback, server->history);
+static int failover_expected_replicas(const struct purchases *purchases, const struct server *server) {
+    const struct history *was = failover_find_number(purchases->putback, server->history);
     bool promoted = redis_history(server->redis)->before[0];
     return promoted ? purchases->shared->url.kind == REDIS_URL_CLUSTER : was ? was->replicas : 0;
 }
 
-static int64_t histories_offset(const struct history *history, uint64_t seq) {
+static int64_t failover_offset(const struct history *history, uint64_t seq) {
     int64_t offset = INT64_MAX;
     for (unsigned i = 0; i < HISTORY_OFFSETS && i < history->offset_count; i++) {
         if (history->offsets[i].seq >= seq && history->offsets[i].offset < offset)
@@ -115,7 +115,7 @@ static int64_t histories_offset(const struct history *history, uint64_t seq) {
     return offset;
 }
 
-static bool histories_is_up(const struct purchases *purchases, const struct history *history) {
+static bool failover_is_up(const struct purchases *purchases, const struct history *history) {
     const struct redis *redis = router_of_history(purchases->shared->store, history->number);
     return redis && redis_is_up(redis) && redis_history(redis)->is_master;
 }
@@ -123,38 +123,38 @@ static bool histories_is_up(const struct purchases *purchases, const struct hist
 /* Whether the promoted replica may lack receipts of this history that are not kept any more. `before`: the
  * history that the replica goes on from; NULL: nobody knows what it had. In a cluster the masters that are up
  * have their own. */
-static bool histories_may_lack(struct purchases *purchases, const struct history *history,
-                               const struct history *before, const struct replication *told) {
+static bool failover_may_lack(struct purchases *purchases, const struct history *history,
+                              const struct history *before, const struct replication *told) {
     bool cluster = purchases->shared->url.kind == REDIS_URL_CLUSTER;
     uint64_t dropped = receipts_dropped(&purchases->putback->receipts, history->number);
     if (!dropped)
         return false;
     if (!before)
-        return !cluster || !histories_is_up(purchases, history);
+        return !cluster || !failover_is_up(purchases, history);
     if (history == before)
-        return histories_offset(history, dropped) >= told->parted;
+        return failover_offset(history, dropped) >= told->parted;
     return history->number > before->number && !cluster;
 }
 
 /* Whether the promoted replica lacks what was forgotten because other replicas had it: it was not connected
  * then, or had no part in an earlier failover. */
-static bool histories_lack_dropped(struct purchases *purchases, const struct replication *told) {
+static bool failover_lack_dropped(struct purchases *purchases, const struct replication *told) {
     struct putback *putback = purchases->putback;
     const struct history *before = putback_history(putback, told->before);
     for (int i = 0; told->before[0] && i < putback->history_count; i++) {
-        if (histories_may_lack(purchases, putback->histories[i], before, told))
+        if (failover_may_lack(purchases, putback->histories[i], before, told))
             return true;
     }
     return false;
 }
 
 /* Whether receipts were forgotten before they were replicated, so that more was lost than can be put back. */
-static bool histories_lack_forgotten(struct purchases *purchases) {
+static bool failover_lack_forgotten(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     bool lacks = receipts_take_forgotten(&putback->receipts, 0);
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
-        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !histories_is_up(purchases, history))
+        if (purchases->shared->url.kind != REDIS_URL_CLUSTER || !failover_is_up(purchases, history))
             lacks |= receipts_take_forgotten(&putback->receipts, history->number);
     }
     return lacks;
@@ -162,14 +162,14 @@ static bool histories_lack_forgotten(struct purchases *purchases) {
 
 /* Marks the histories that the server's history goes on from. If this inventory never saw its predecessor,
  * that may be each history whose server is away. False: this inventory sold in none of these. */
-static bool histories_note_followed(struct purchases *purchases, const struct server *server) {
+static bool failover_note_followed(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const char *id = redis_history(server->redis)->before;
     bool known = putback_history(putback, id), any = false;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
         bool is_followed = strcmp(history->id, id) == 0 || history->number == server->history ||
-                           (*id && !known && !histories_is_up(purchases, history));
+                           (*id && !known && !failover_is_up(purchases, history));
         history->is_followed |= is_followed;
         any |= is_followed && (history->sold || history->follows);
     }
@@ -177,15 +177,15 @@ static bool histories_note_followed(struct purchases *purchases, const struct se
 }
 
 /* NULL when out of memory. */
-static struct history *histories_enter(struct purchases *purchases, const struct server *server) {
+static struct history *failover_enter(struct purchases *purchases, const struct server *server) {
     struct putback *putback = purchases->putback;
     const struct replication *told = redis_history(server->redis);
-    int expected = histories_expected_replicas(purchases, server);
-    bool lacks = histories_lack_dropped(purchases, told);
-    struct history *history = histories_make_room(purchases) ? calloc(1, sizeof *history) : NULL;
+    int expected = failover_expected_replicas(purchases, server);
+    bool lacks = failover_lack_dropped(purchases, told);
+    struct history *history = failover_make_room(purchases) ? calloc(1, sizeof *history) : NULL;
     if (!history)
         return NULL;
-    history->follows = histories_note_followed(purchases, server);
+    history->follows = failover_note_followed(purchases, server);
     memcpy(history->id, told->id, sizeof history->id);
     history->number = ++putback->number;
     /* The server was promoted or restarted, so others may have acknowledged what it lacks. */
@@ -198,14 +198,14 @@ static struct history *histories_enter(struct purchases *purchases, const struct
         purchases->heartbeat_ms = 0;
     putback->histories[putback->history_count++] = history;
     receipts_begin_history(&putback->receipts, history->number);
-    lacks |= history->suspect && histories_lack_forgotten(purchases);
+    lacks |= history->suspect && failover_lack_forgotten(purchases);
     if (lacks)
         metric_add(&purchases->shared->metrics->unkept, 1);
     return history;
 }
 
 /* Whether this inventory sold last at this server: then Sentinels may be replacing it. */
-static bool histories_is_back(const struct purchases *purchases, const struct server *server) {
+static bool failover_is_back(const struct purchases *purchases, const struct server *server) {
     const struct redis_target *now = redis_address_now(server->redis), *last = &purchases->putback->sold_at;
     return purchases->shared->url.kind == REDIS_URL_SENTINEL &&
            (!last->host[0] || (strcmp(now->host, last->host) == 0 && now->port == last->port));
@@ -213,8 +213,8 @@ static bool histories_is_back(const struct purchases *purchases, const struct se
 
 /* Whether others may have sold elsewhere meanwhile, or do so now. Sentinels name the old master for a second
  * or two after they promoted its successor, and the old one may be back. */
-static bool histories_is_suspect(const struct purchases *purchases, const struct history *history,
-                                 const struct server *server) {
+static bool failover_is_suspect(const struct purchases *purchases, const struct history *history,
+                                const struct server *server) {
     unsigned sold_in = purchases->putback->sold_in;
     if (purchases->shared->url.kind == REDIS_URL_CLUSTER)
         return false;
@@ -224,12 +224,12 @@ static bool histories_is_suspect(const struct purchases *purchases, const struct
 }
 
 /* Called for each new connection to the history's server. */
-static void histories_note_reached(struct purchases *purchases, struct history *history,
-                                   const struct server *server) {
+static void failover_note_reached(struct purchases *purchases, struct history *history,
+                                  const struct server *server) {
     history->reached_ms = history->refreshed_ms = redis_reached_ms(server->redis);
-    if (histories_is_back(purchases, server))
+    if (failover_is_back(purchases, server))
         history->may_end_early = false;
-    if (!histories_is_suspect(purchases, history, server))
+    if (!failover_is_suspect(purchases, history, server))
         return;
     history->suspect = true;
     history->last = false;
@@ -242,7 +242,7 @@ static void histories_note_reached(struct purchases *purchases, struct history *
 }
 
 /* While another inventory shows a long list, the quarantine goes on, but not for too long. */
-static void histories_on_asked(void *ctx, const struct redis_value *value) {
+static void failover_on_asked(void *ctx, const struct redis_value *value) {
     struct history *history = ctx;
     bool good = value && redis_value_count(value) == 3 && !history->is_late;
     history->asking = history->is_late = false;
@@ -257,28 +257,27 @@ static void histories_on_asked(void *ctx, const struct redis_value *value) {
 }
 
 /* Tells the others how far this inventory is, and asks how far they are. `server`: NULL if it is up. */
-static void histories_tell(struct purchases *purchases, struct history *history, struct server *server,
-                           enum member_stage stage) {
+static void failover_tell(struct purchases *purchases, struct history *history, struct server *server,
+                          enum member_stage stage) {
     if (history->asking)
         return;
     history->asking = true;
     history->asked_ms = shared_now_ms(purchases->shared);
-    membership_tell(purchases, server, history->id, history->follows, stage, histories_on_asked, history);
+    membership_tell(purchases, server, history->id, history->follows, stage, failover_on_asked, history);
 }
 
-static void histories_ask_others(struct purchases *purchases, struct history *history,
-                                 struct server *server) {
+static void failover_ask_others(struct purchases *purchases, struct history *history, struct server *server) {
     bool shows = history->state != HISTORY_QUARANTINE;
     int64_t again_ms = history->asked_ms + (shows ? SHOWING_MS : AGAIN_MS);
     if (shared_now_ms(purchases->shared) >= again_ms)
-        histories_tell(purchases, history, server,
-                       shows               ? MEMBER_SHOWING
-                       : history->is_short ? MEMBER_AGAIN
-                                           : MEMBER_DONE);
+        failover_tell(purchases, history, server,
+                      shows               ? MEMBER_SHOWING
+                      : history->is_short ? MEMBER_AGAIN
+                                          : MEMBER_DONE);
 }
 
 /* Whether something was acknowledged elsewhere since the history's last pass. */
-static bool histories_has_missed(struct purchases *purchases, const struct history *history) {
+static bool failover_has_missed(struct purchases *purchases, const struct history *history) {
     const struct receipt *receipt = TAILQ_FIRST(&purchases->putback->receipts.list);
     while (receipt && receipt->history == history->number)
         receipt = TAILQ_NEXT(receipt, next);
@@ -286,29 +285,29 @@ static bool histories_has_missed(struct purchases *purchases, const struct histo
            purchases->shared->url.kind != REDIS_URL_CLUSTER;
 }
 
-static int64_t histories_quarantine_ms(const struct purchases *purchases) {
+static int64_t failover_quarantine_ms(const struct purchases *purchases) {
     return purchases->shared->config.call_timeout_ms + REACH_MS;
 }
 
 /* Whether the quarantine waits for inventories that will show something again. An inventory that will do so
  * itself does it first. */
-static bool histories_lacks_others(const struct history *history) {
+static bool failover_lacks_others(const struct history *history) {
     return !history->is_short && history->again > 0;
 }
 
-static bool histories_is_over(const struct purchases *purchases, const struct history *history) {
+static bool failover_is_over(const struct purchases *purchases, const struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     int64_t since_ms =
         history->quarantined_ms > history->reached_ms ? history->quarantined_ms : history->reached_ms;
-    if (histories_lacks_others(history) || (history->last && history->again < 0))
-        return now_ms >= since_ms + histories_quarantine_ms(purchases) + REACH_MS &&
+    if (failover_lacks_others(history) || (history->last && history->again < 0))
+        return now_ms >= since_ms + failover_quarantine_ms(purchases) + REACH_MS &&
                now_ms >= history->ended_ms + REACH_MS;
-    return now_ms >= since_ms + histories_quarantine_ms(purchases) ||
+    return now_ms >= since_ms + failover_quarantine_ms(purchases) ||
            (history->may_end_early && history->silent == 0);
 }
 
 /* Counts a failover once: clears the heartbeat, which would count it again. */
-static void histories_count_unkept(struct purchases *purchases) {
+static void failover_count_unkept(struct purchases *purchases) {
     metric_add(&purchases->shared->metrics->unkept, 1);
     purchases->heartbeat_ms = 0;
 }
@@ -316,7 +315,7 @@ static void histories_count_unkept(struct purchases *purchases) {
 /* Whether the promoted replica has all that was acknowledged: with --replicas each replica has it, if there
  * were no more of them. A master that goes on from a snapshot looks like a promoted replica, but has less
  * than its replicas had. */
-static bool histories_is_copied(struct purchases *purchases, const struct server *server) {
+static bool failover_is_copied(struct purchases *purchases, const struct server *server) {
     const struct replication *told = redis_history(server->redis);
     const struct history *was = putback_history(purchases->putback, told->before);
     return purchases->shared->config.replicas > 0 && was &&
@@ -325,33 +324,33 @@ static bool histories_is_copied(struct purchases *purchases, const struct server
 
 /* Whether an inventory that lived before has not shown its receipts: it died, or stands still. What it
  * acknowledged last may be lost, unless the disk had it. The same if nobody knows who lived. */
-static bool histories_lacks_silent(const struct history *history) {
+static bool failover_lacks_silent(const struct history *history) {
     return history->silent < 0 || (history->silent > 0 && !history->synced);
 }
 
 /* Counts the failover if another inventory was silent. An inventory that leaves has no heartbeat. A store
  * that refuses writes cannot be asked yet, so it is asked later. */
-static void histories_note_silent(struct purchases *purchases, struct history *history,
-                                  const struct server *server) {
+static void failover_note_silent(struct purchases *purchases, struct history *history,
+                                 const struct server *server) {
     bool leaves = purchases->heartbeat_due_ms == INT64_MAX, first = !history->last;
     history->synced = receipts_is_synced(&purchases->putback->receipts, server->history);
-    if (!history->follows || histories_is_copied(purchases, server) || (leaves && history->silent < 0))
+    if (!history->follows || failover_is_copied(purchases, server) || (leaves && history->silent < 0))
         return;
     if (first && history->again < 0) {
         history->unsure = true;
         history->answered_ms = 0;
-    } else if ((first && histories_lacks_silent(history)) ||
-               (!history->synced && histories_lacks_others(history))) {
-        histories_count_unkept(purchases);
+    } else if ((first && failover_lacks_silent(history)) ||
+               (!history->synced && failover_lacks_others(history))) {
+        failover_count_unkept(purchases);
     }
 }
 
 /* The server sells from now on. A new inventory says that it has nothing to show, since those that sold here
  * before may come later, and would wait for it. */
-static void histories_admit(struct purchases *purchases, struct history *history, struct server *server) {
+static void failover_admit(struct purchases *purchases, struct history *history, struct server *server) {
     if (!history->follows && server->history != history->number) {
         history->untold = true;
-        histories_tell(purchases, history, server, MEMBER_DONE);
+        failover_tell(purchases, history, server, MEMBER_DONE);
     }
     history->sold = true;
     purchases->putback->sold_in = server->history = history->number;
@@ -359,13 +358,13 @@ static void histories_admit(struct purchases *purchases, struct history *history
     server_admit(server);
 }
 
-void histories_prepare(void *ctx, struct server *server) {
+void failover_prepare(void *ctx, struct server *server) {
     struct purchases *purchases = ctx;
     struct history *history = putback_history(purchases->putback, redis_history(server->redis)->id);
-    if (!history && !(history = histories_enter(purchases, server)))
+    if (!history && !(history = failover_enter(purchases, server)))
         return; /* prepare is called again */
     if (history->reached_ms != redis_reached_ms(server->redis))
-        histories_note_reached(purchases, history, server);
+        failover_note_reached(purchases, history, server);
     replicas_note(history, redis_history(server->redis));
     /* The history's id may have changed, and inventories that come later know only the new one. */
     int64_t now_ms = shared_now_ms(purchases->shared);
@@ -374,27 +373,27 @@ void histories_prepare(void *ctx, struct server *server) {
         replicas_ask_one(purchases, server->redis);
     }
     if (history->state == HISTORY_QUARANTINE || history->state == HISTORY_SHOWING || history->failed)
-        histories_ask_others(purchases, history, server);
-    bool over = history->state == HISTORY_QUARANTINE && histories_is_over(purchases, history);
+        failover_ask_others(purchases, history, server);
+    bool over = history->state == HISTORY_QUARANTINE && failover_is_over(purchases, history);
     if (over)
-        histories_note_silent(purchases, history, server);
+        failover_note_silent(purchases, history, server);
     if (over && history->last)
         putback_end(purchases, history);
     if ((over && history->state == HISTORY_QUARANTINE) ||
         (history->state == HISTORY_NEW && now_ms >= history->again_ms) ||
-        (history->state == HISTORY_DONE && histories_has_missed(purchases, history)))
+        (history->state == HISTORY_DONE && failover_has_missed(purchases, history)))
         putback_begin_pass(purchases, history, server->redis);
     if (history->state == HISTORY_DONE)
-        histories_admit(purchases, history, server);
+        failover_admit(purchases, history, server);
     else if (!history->failed)
         redis_note_error(server->redis,
                          "the server was promoted, or is back: what it lacks of the acknowledged "
                          "orders is put back before it sells");
 }
 
-void histories_lost(void *ctx, const struct server *server) {
+void failover_lost(void *ctx, const struct server *server) {
     struct purchases *purchases = ctx;
-    const struct history *history = histories_find_number(purchases->putback, server->history);
+    const struct history *history = failover_find_number(purchases->putback, server->history);
     if (history && !history->is_followed)
         metric_add(&purchases->shared->metrics->unkept, 1);
 }
@@ -403,26 +402,26 @@ void histories_lost(void *ctx, const struct server *server) {
 
 /* Asks again whether all others had shown their receipts. Those that live say so by themselves; they get the
  * time of a quarantine for that. */
-static void histories_judge_unsure(struct purchases *purchases, struct history *history) {
+static void failover_judge_unsure(struct purchases *purchases, struct history *history) {
     int64_t now_ms = shared_now_ms(purchases->shared);
     if (history->again >= 0 && history->answered_ms == 0)
         history->answered_ms = now_ms;
-    bool late = history->answered_ms && now_ms - history->answered_ms >= histories_quarantine_ms(purchases);
+    bool late = history->answered_ms && now_ms - history->answered_ms >= failover_quarantine_ms(purchases);
     history->untold &= history->again < 0;
     if (history->again >= 0 && (history->silent == 0 || late || !history->unsure)) {
-        if (history->unsure && histories_lacks_silent(history))
-            histories_count_unkept(purchases);
+        if (history->unsure && failover_lacks_silent(history))
+            failover_count_unkept(purchases);
         history->unsure = false;
     } else if (now_ms >= history->asked_ms + SHOWING_MS) {
-        histories_tell(purchases, history, NULL, MEMBER_DONE);
+        failover_tell(purchases, history, NULL, MEMBER_DONE);
     }
 }
 
 /* A server that was replaced in quarantine begins anew if it comes back. */
-static void histories_give_up(struct purchases *purchases, struct history *history) {
+static void failover_give_up(struct purchases *purchases, struct history *history) {
     int64_t since_ms = shared_now_ms(purchases->shared) - history->quarantined_ms;
     if (history->state != HISTORY_QUARANTINE ||
-        since_ms < histories_quarantine_ms(purchases) + QUARANTINE_MOST_MS)
+        since_ms < failover_quarantine_ms(purchases) + QUARANTINE_MOST_MS)
         return;
     history->state = HISTORY_NEW;
     purchases->putback->running--;
@@ -430,7 +429,7 @@ static void histories_give_up(struct purchases *purchases, struct history *histo
 
 /* A connection counts as up until its loss is noticed, which is too late after a pause of this process. So
  * the server must have answered a moment ago. */
-static void histories_forget_old(struct purchases *purchases) {
+static void failover_forget_old(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         const struct history *history = putback->histories[i];
@@ -442,18 +441,18 @@ static void histories_forget_old(struct purchases *purchases) {
     receipts_tick(&putback->receipts, shared_now_ms(purchases->shared));
 }
 
-void histories_tick(struct purchases *purchases) {
+void failover_tick(struct purchases *purchases) {
     struct putback *putback = purchases->putback;
     for (int i = 0; i < putback->history_count; i++) {
         struct history *history = putback->histories[i];
-        histories_give_up(purchases, history);
+        failover_give_up(purchases, history);
         history->unsure &= !history->is_followed; /* then its successor is asked about */
         history->untold &= !history->is_followed;
         if ((history->unsure || history->untold) && history->state == HISTORY_DONE)
-            histories_judge_unsure(purchases, history);
+            failover_judge_unsure(purchases, history);
     }
     if (putback->running == 0)
-        histories_forget_old(purchases);
+        failover_forget_old(purchases);
     if (putback->draining || shared_now_ms(purchases->shared) - putback->asked_ms >= ASK_MS) {
         putback->asked_ms = shared_now_ms(purchases->shared);
         replicas_ask(purchases);
