@@ -38,9 +38,9 @@ bool rfc3339_read(const char *text, int64_t *ms) {
     int64_t read = (int64_t)timegm(&parts) * 1000; /* makes March 2 of February 30 */
     rfc3339_print(read, again);
     size_t length = strcspn(again, ".");
-    const char *at = text + length;
     if (read < 0 || strncasecmp(text, again, length) != 0)
         return false;
+    const char *at = text + length;
     if (*at == '.') {
         if (!isdigit((unsigned char)*++at))
             return false;

@@ -158,9 +158,9 @@ size_t problem_write_refusal(char *out, size_t size, int status, const char *fie
 void problem_answer_status(struct http_request *request, enum inventory_status status);
 /* Whether the limit, start or end of an item refused. */
 bool problem_is_of_terms(enum inventory_status status);
-/* Answers with the problem of a purchase (`item` NULL) or a transaction. If its status refuses a line of a
- * basket (-1: of a transfer), the answer has the line and its item; it has `available` if that is sold out,
- * and the term that refused if `terms` is not NULL. */
+/* Answers why a purchase or a transaction was refused. `item`: the item of the line that was refused; NULL
+ * for a purchase. `line`: its number in a basket, otherwise -1. The answer has `available` if the item is
+ * sold out. It names the term that refused if `terms` is not NULL. */
 void problem_answer_refused(struct http_request *request, enum inventory_status status, int line,
                             const char *item, int64_t available, const struct inventory_item *terms);
 /* Answers that the item exists, and which of its terms differ from `wanted`. */

@@ -88,7 +88,7 @@ void problem_answer_method(struct http_request *request, const char *allow) {
 
 size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail) {
     char member[FIELD_SIZE];
-    /* Each other status stands for one problem. */
+    /* Of the statuses that http_head.c refuses with, only 400 has several problems. */
     for (enum problem problem = 0; status != 400 && problem < PROBLEMS; problem++)
         if (problem_types[problem].status == status)
             return problem_print(out, size, problem, detail, "");

@@ -81,7 +81,7 @@ struct purchases_first {
     /* The background thread's own: */
     uint64_t sold;      /* purchases sold, when they were counted last */
     int64_t counted_ns; /* when that was */
-    bool sold_many;     /* so many were sold in the CROWD_NS before that they made a crowd */
+    bool sold_many;     /* CROWD or more purchases were sold in the last period of CROWD_NS */
 };
 
 /* To be called by the background thread every LOCK_SWITCH_TICK_MS: counts the purchases that wait and those

@@ -105,9 +105,8 @@ static void connections_tell_ends(struct pollfd *ends, nfds_t count) {
             shutdown(ends[i].fd, SHUT_RD);
 }
 
-/* Closes the connections that are silent for too long. libmicrohttpd takes the
- * shutdown for a close by the client. The time is shorter if nearly all places are taken, since others wait
- * for one. */
+/* Closes the connections that are silent for too long. libmicrohttpd takes the shutdown for a close by the
+ * client. The time is shorter if nearly all places are taken, since others wait for one. */
 static void http_on_sweep(uv_timer_t *timer) {
     struct http_server *server = timer->data;
     int most = server->config.connections_max;
@@ -382,11 +381,12 @@ void http_server_drain(struct http_server *server) {
         close(fd);
     /* Idle connections are not waited for. A client that sends at this moment is cut off before anything was
      * read. */
-    struct http_connection *connection;
     char byte;
-    TAILQ_FOREACH(connection, &server->silent, next)
-    if (!connection->busy && recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
-        shutdown(connection->fd, SHUT_RD);
+    for (const struct http_connection *connection = TAILQ_FIRST(&server->silent); connection;
+         connection = TAILQ_NEXT(connection, next)) {
+        if (!connection->busy && recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+            shutdown(connection->fd, SHUT_RD);
+    }
     server->ready = true;
 }
 

@@ -8,8 +8,8 @@
 enum { WAIT_MS = 10000, WAIT_TTLS = 20, DEAD_WAIT_TTLS = 8, GETSET_WORK_MS = 100 };
 enum { MAOTAI_CROWD = 16, MAOTAI_UNITS = 100, MAOTAI_CROWD_TTL_MS = 80 };
 
-/* Client A stops at its gate between two commands of the lock, for which it waits for `a_wait_ms`, and B
- * tries for `head_start_ms` or until it is done. Then A goes on. */
+/* Client A tries for up to `a_wait_ms` to acquire; a wrong lock stops at the gate between two of its
+ * commands. B tries for `head_start_ms`, and if A is at the gate, until B is done. Then A goes on. */
 static void overtake_at_gate(struct client *a, int64_t a_wait_ms, struct client *b, int64_t head_start_ms,
                              const char *slow) {
     struct stage *stage = client_stage(a);

@@ -146,7 +146,7 @@ static int64_t client_machine_ns(struct client *c, int64_t deadline_ns) {
 }
 
 static bool client_do_acquire(struct client *c, const struct wire_command *command) {
-    /* After all others nothing of the request is left in the store. */
+    /* Every other status is recorded as a time-out: nothing of the request is left in the store. */
     static const enum event_kind answers[LOCK_STATUSES] = {[LOCK_OK] = EVENT_ACQUIRE_OK,
                                                            [LOCK_BUSY] = EVENT_ACQUIRE_BUSY,
                                                            [LOCK_UNKNOWN] = EVENT_ACQUIRE_UNKNOWN};

@@ -56,7 +56,8 @@ void stage_note(struct stage *stage, const char *text);
 /* Records what the stock says of an item. */
 void stage_record_stock(struct stage *stage, const char *item, int64_t initial, int64_t available,
                         int64_t sold);
-/* Records that a fault begins at `target`, or ends; stage_record_fault(): by an event of another kind. */
+/* stage_fault() records that a fault begins at `target`, stage_fault_over() that it ends, and
+ * stage_record_fault() an event of another kind with the same members. */
 void stage_record_fault(struct stage *stage, enum event_kind kind, const char *target, const char *what);
 void stage_fault(struct stage *stage, const char *target, const char *what);
 void stage_fault_over(struct stage *stage, const char *target, const char *what);
