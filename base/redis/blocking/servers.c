@@ -192,13 +192,13 @@ static void servers_read_map(struct redis_servers *servers) {
     bool good =
         map && redis_slots_read(servers->slots, redis_value_of(map), server.host, epoch, now_ns / 1000000);
     servers->reading = false;
+    servers->outdated |= !good; /* another server may know more */
     servers->rest_until_ns = good ? 0 : now_ns + MAP_RESTS * (now_ns - since_ns);
     if (good) {
         servers->read_at_ns = now_ns + (int64_t)REDIS_MAP_AGE_MS * 1000000;
         servers_install(servers, is_first);
     } else if (hiredis) {
         const char *error = redis_value_error(redis_value_of(map));
-        servers->outdated |= is_older; /* another server may know more */
         redis_report(servers->hooks, &server,
                      !map       ? "it did not tell the slots in time"
                      : error    ? error
