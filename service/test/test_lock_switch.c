@@ -306,6 +306,7 @@ static void not_here(void) {
     CHECK_INT(shop_buy(services[0].port, "x", "u", 1, "first", NULL), 201);
     CHECK_STR(redis_command(&redis, "HSET", RECORD, "lock", "bogus://:hunter2@h", "epoch", "3", NULL), "0");
     wait_state(0, "none", 3, "bogus://h");
+    wait_state(1, "none", 3, "bogus://h");
     shop_buy(services[0].port, "x", "u", 1, "second", &response);
     CHECK_PROBLEM(&response, 503, "lock-unavailable");
     CHECK_HAS(response.body, "no lock is in force");
