@@ -123,52 +123,6 @@ static void test_each_item_its_answer(void) {
     check_books(seller, &redis, "early", 5, 0, 0);
 }
 
-/* What somebody else wrote into one item fails that item, and not the others of the call. If its order was
- * written all the same, the buyer gets it. */
-static void test_garbage_in_one_item(void) {
-    static const struct {
-        const char *command[3]; /* before the key's further arguments */
-        const char *what;       /* of the item's keys */
-        bool written;
-    } cases[] = {
-        {{"HSET", "@odd", "junk"}, "odd", false}, {{"HSET", "available", "junk"}, "odd", false},
-        {{"SET", "junk"}, "odd", false},          {{"SET", "junk"}, "odd:events", true},
-        {{"SET", "junk"}, "odd:holds", true},
-    };
-    struct seller *seller = open_seller();
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        for (int count = 1; count <= 2; count++) {
-            CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
-            const char *names[] = {"first", "odd", "last"};
-            struct buy *buys[3][2];
-            for (int i = 0; i < 3; i++) {
-                item_put_as(seller, names[i], INVENTORY_BATCH, 10, 5, 60000);
-                CHECK_STATUS(buy(seller, names[i], "warm", "k", 1)->status, INVENTORY_OK);
-            }
-            const char *const *command = cases[c].command;
-            redis_command(&redis, "DEL", command[0][0] == 'S' ? stock_key(cases[c].what) : "none", NULL);
-            redis_command(&redis, command[0], stock_key(cases[c].what), command[1], command[2], NULL);
-            uint64_t before = calls(seller), errors = seller->inventory->shared.metrics->store_errors;
-            for (int n = 0; n < 3; n++) {
-                int i = (n + count - 1) % 3; /* one at a time: the odd one is second; two: it is first */
-                for (int b = 0; b < count; b++)
-                    buys[i][b] = buy_begin(seller, names[i], "odd", b ? "b" : "a", 1);
-            }
-            shop_settle(seller->shop);
-            CHECK_INT(calls(seller) - before, 1);
-            CHECK_INT(seller->inventory->shared.metrics->store_errors - errors, 1);
-            for (int b = 0; b < count; b++) {
-                CHECK_STATUS(buys[0][b]->status, INVENTORY_OK);
-                CHECK_STATUS(buys[1][b]->status, cases[c].written ? INVENTORY_OK : INVENTORY_UNAVAILABLE);
-                CHECK_STATUS(buys[2][b]->status, INVENTORY_OK);
-            }
-            CHECK_INT(redis_integer(&redis, "HGET", stock_key("last"), "held", NULL), 1 + count);
-            if (!cases[c].written)
-                CHECK(strstr(inventory_last_error(seller->inventory), "odd"));
-        }
-    }
-}
-
 /* A crowd at one item does not keep the buyers of another one waiting. */
 static void test_items_take_turns(void) {
     struct seller *seller = open_seller();
@@ -520,7 +474,6 @@ int main(int argc, char **argv) {
     harness_run("what comes in one turn leaves in one call", test_one_turn_one_call);
     harness_run("many items leave in one call", test_many_items_one_call);
     harness_run("each item of a call has its own answer", test_each_item_its_answer);
-    harness_run("garbage in one item of a call", test_garbage_in_one_item);
     harness_run("items take turns", test_items_take_turns);
     run_each_and_fenced("without the event stream", test_without_events, INVENTORY_LOCKED);
     harness_run("a lone purchase leaves at once", test_alone_at_once);

@@ -127,17 +127,6 @@ static void test_keys_of_others(void) {
     check_books(seller, &redis, "phone", 1, 0, 5);
 }
 
-/* Somebody else wrote into the store: no order is made without its units. */
-static void test_garbage_count(void) {
-    struct seller *seller = open_seller();
-    item_put_as(seller, "phone", strategy, 100, 3, 0);
-    redis_command(&redis, "HSET", stock_key("phone"), "@ann", "junk", NULL);
-    CHECK(buy(seller, "phone", "ann", "a1", 1)->status != INVENTORY_OK);
-    CHECK_INT(stock_orders(&redis, "phone"), 0);
-    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "available", NULL), 100);
-    CHECK_STATUS(buy(seller, "phone", "bob", "b1", 3)->status, INVENTORY_OK);
-}
-
 static void test_user_limit(void) {
     struct seller *seller = open_seller();
     item_put_as(seller, "phone", strategy, 100, 3, 0);
@@ -479,6 +468,5 @@ int main(int argc, char **argv) {
     store_start(&redis, argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         run_each(tests[i].name, tests[i].test, INVENTORY_LOCKED);
-    run_each("a count of units that is none", test_garbage_count, INVENTORY_LUA);
     return harness_finish();
 }

@@ -1,0 +1,77 @@
+/* Somebody else wrote into the items in the store. */
+#include <string.h>
+
+#include "inventory/store/shared.h"
+#include "inventory/test/fixture.h"
+
+static struct redis_server redis;
+
+static struct seller *open_seller(void) {
+    CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+    return seller_open_up(shop_open(), &(struct seller_options){.port = redis.port});
+}
+
+/* No order is made without its units. */
+static void test_garbage_count(void) {
+    struct seller *seller = open_seller();
+    item_put_as(seller, "phone", strategy, 100, 3, 0);
+    redis_command(&redis, "HSET", stock_key("phone"), "@ann", "junk", NULL);
+    CHECK(buy(seller, "phone", "ann", "a1", 1)->status != INVENTORY_OK);
+    CHECK_INT(stock_orders(&redis, "phone"), 0);
+    CHECK_INT(redis_integer(&redis, "HGET", stock_key("phone"), "available", NULL), 100);
+    CHECK_STATUS(buy(seller, "phone", "bob", "b1", 3)->status, INVENTORY_OK);
+}
+
+/* What somebody else wrote into one item fails that item, and not the others of the call. If its order was
+ * written all the same, the buyer gets it. */
+static void test_garbage_in_one_item(void) {
+    static const struct {
+        const char *command[3]; /* and its arguments after the key */
+        const char *what;       /* the key */
+        bool written;           /* the order is there all the same */
+    } cases[] = {
+        {{"HSET", "@odd", "junk"}, "odd", false}, {{"HSET", "available", "junk"}, "odd", false},
+        {{"SET", "junk"}, "odd", false},          {{"SET", "junk"}, "odd:events", true},
+        {{"SET", "junk"}, "odd:holds", true},
+    };
+    struct seller *seller = open_seller();
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int count = 1; count <= 2; count++) {
+            CHECK_STR(redis_command(&redis, "FLUSHALL", NULL), "OK");
+            const char *names[] = {"first", "odd", "last"};
+            struct buy *buys[3][2];
+            for (int i = 0; i < 3; i++) {
+                item_put_as(seller, names[i], INVENTORY_BATCH, 10, 5, 60000);
+                CHECK_STATUS(buy(seller, names[i], "warm", "k", 1)->status, INVENTORY_OK);
+            }
+            const char *const *command = cases[c].command;
+            redis_command(&redis, command[0], stock_key(cases[c].what), command[1], command[2], NULL);
+            uint64_t before = seller->inventory->shared.metrics->batches,
+                     errors = seller->inventory->shared.metrics->store_errors;
+            for (int n = 0; n < 3; n++) {
+                int i = (n + count - 1) % 3; /* one at a time: the odd one is second; two: it is first */
+                for (int b = 0; b < count; b++)
+                    buys[i][b] = buy_begin(seller, names[i], "odd", b ? "b" : "a", 1);
+            }
+            shop_settle(seller->shop);
+            CHECK_INT(seller->inventory->shared.metrics->batches - before, 1);
+            CHECK_INT(seller->inventory->shared.metrics->store_errors - errors, 1);
+            for (int b = 0; b < count; b++) {
+                CHECK_STATUS(buys[0][b]->status, INVENTORY_OK);
+                CHECK_STATUS(buys[1][b]->status, cases[c].written ? INVENTORY_OK : INVENTORY_UNAVAILABLE);
+                CHECK_STATUS(buys[2][b]->status, INVENTORY_OK);
+            }
+            CHECK_INT(redis_integer(&redis, "HGET", stock_key("last"), "held", NULL), 1 + count);
+            if (!cases[c].written)
+                CHECK(strstr(inventory_last_error(seller->inventory), "odd"));
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv);
+    store_start(&redis, argc, argv);
+    run_each("a count of units that is none", test_garbage_count, INVENTORY_LUA);
+    harness_run("garbage in one item of a call", test_garbage_in_one_item);
+    return harness_finish();
+}
