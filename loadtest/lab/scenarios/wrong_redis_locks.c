@@ -299,7 +299,7 @@ static void equal_timestamps_play(struct stage *stage, bool broken) {
     stage_fault_over(stage, "client-a", slow);
     client_sell(a, CAST_ITEM, STOCK_COMPUTED, NULL);
     client_release(a); /* its timestamp is B's */
-    cast_try(c, wait_ms, ttl_ms / 5);
+    cast_try(c, wait_ms, broken ? wait_ms : ttl_ms / 5);
     bool both = client_holds(c);
     if (both)
         client_read_stock(c, CAST_ITEM);
