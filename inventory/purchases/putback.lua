@@ -28,11 +28,11 @@ local function parted(a, b) return a and b and a ~= b end
 
 local function put_back_journal()
   local journal, open = unpack(KEYS)
-  local due, text = match(record, '^(%d+) (.*)')
-  local phase, nonce = match(text, '^(%S+) (%S+)')
+  local due, text = string.match(record, '^(%d+) (.*)')
+  local phase, nonce = string.match(text, '^(%S+) (%S+)')
   local standing = call('HGET', journal, name)
   if standing then
-    local was, of = match(standing, '^(%S+) (%S+)')
+    local was, of = string.match(standing, '^(%S+) (%S+)')
     local old, new = phases[was], phases[phase]
     local other, undone = parted(old[3], new[3]), parted(old[2], new[2])
     -- Nobody is told of an expiry, so a confirm or cancel came before it, and stands.
@@ -50,7 +50,7 @@ end
 
 local key, holds, due_index, shortage, events = unpack(KEYS)
 
-local function quantity_of(text) return tonumber(match(text, '^%a+%d* (%d+)') or match(text, '^(%d+)')) end
+local function quantity_of(text) return tonumber(string.match(text, '^%a+%d* (%d+)') or string.match(text, '^(%d+)')) end
 
 -- It stands now: removes its shortage note.
 local function resolve(word)
@@ -71,7 +71,7 @@ end
 local function restock_or_transfer()
   local item = read(key, '+' .. name)
   if not item then return 'unknown-item' end
-  local was, word = match(item[5] or '', '^%a+'), match(record, '^%a+')
+  local was, word = string.match(item[5] or '', '^%a+'), string.match(record, '^%a+')
   local units = quantity_of(record)
   if item[5] and (was == word or was == 'refund' and not decided) then return resolve('there') end
   if word == 'refund' and not was then
@@ -87,16 +87,16 @@ local function restock_or_transfer()
 end
 
 local function place_of(letter)
-  return (letter == 'h' or letter == 'b') and HELD or letter == 'c' and SOLD or AVAILABLE
+  return (letter == 'h' or letter == 'b') and 'held' or letter == 'c' and 'sold' or 'available'
 end
 local function is_returned(letter) return letter == 'x' or letter == 'e' or letter == 'u' end
 
 local function order()
-  local state, version, rest = match(record, '^(%a)(%d*)( .*)')
-  local quantity, user, due = match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
+  local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
+  local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
   local item, terms = read(key, '@' .. user, name)
   if not item then return 'unknown-item' end
-  local was, has, held = match(item[6] or '', '^(%a)(%d*) (%d+)')
+  local was, has, held = string.match(item[6] or '', '^(%a)(%d*) (%d+)')
   version, has, held = tonumber(version) or 1, was and (tonumber(has) or 1) or 0, held or 0
   if decided then
     if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
@@ -116,13 +116,13 @@ local function order()
 
   -- Takes the units from where they are, and puts them where they belong.
   local from, to = place_of(was), place_of(state)
-  local takes = (to == AVAILABLE and 0 or quantity) - (from == AVAILABLE and 0 or held)
+  local takes = (to == 'available' and 0 or quantity) - (from == 'available' and 0 or held)
   local limit, had = terms.limit, item[5] or 0
   if takes > 0 and (takes > item[AVAILABLE] or limit > 0 and had + takes > limit) then return unfit() end
   local new = {name, state .. (version > 1 and version or '') .. rest}
   if limit > 0 and takes ~= 0 then new[3], new[4] = '@' .. user, had + takes end
-  move(key, item, held, from, AVAILABLE, new)
-  move(key, item, quantity, AVAILABLE, to, {})
+  move(key, item, held, from, 'available', unpack(new))
+  move(key, item, quantity, 'available', to)
   tell(events, new[1], new[2])
   add(key, 'returned', (is_returned(state) and quantity or 0) - (is_returned(was) and held or 0))
   if state == 'h' then

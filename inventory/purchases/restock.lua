@@ -6,7 +6,7 @@ local item, terms = read(KEYS[1], '+' .. ARGV[1], 'restocked')
 if not item then return {'unknown-item'} end
 
 if item[5] then
-  local was, stock, available = match(item[5], '^(%d+) (%d+) (%d+)$')
+  local was, stock, available = string.match(item[5], '^(%d+) (%d+) (%d+)$')
   if was ~= ARGV[2] then return {'key-reused'} end
   return {1, quantity, tonumber(stock), tonumber(available)}
 end
@@ -15,5 +15,5 @@ local stock = terms.initial + item[6] + quantity
 local room = ARGV[3] - (stock - quantity)
 if quantity > room then return {'too-many', math.max(room, 0)} end
 local available = item[AVAILABLE] + quantity
-bring(KEYS[1], item, quantity, 'restock', ARGV[1], format('%d %d %d', quantity, stock, available), KEYS[2])
+bring(KEYS[1], item, quantity, 'restock', ARGV[1], string.format('%d %d %d', quantity, stock, available), KEYS[2])
 return {0, quantity, stock, available}

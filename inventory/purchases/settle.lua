@@ -13,9 +13,9 @@ local key, holds, due, events = unpack(KEYS)
 local what = ARGV[1]
 
 local function settle(item, terms, digest, record, state)
-  local quantity, user = match(record, '^h%d* (%d+) (%S+)')
+  local quantity, user = string.match(record, '^h%d* (%d+) (%S+)')
   record = next_record(record, state)
-  move(key, item, quantity, HELD, state == 'c' and SOLD or AVAILABLE, {digest, record})
+  move(key, item, quantity, 'held', state == 'c' and 'sold' or 'available', digest, record)
   tell(events, digest, record)
   call('ZREM', holds, digest)
   if state ~= 'c' then
@@ -31,7 +31,7 @@ if what == 'sweep' or what == 'over' then
   local ended = item and call('ZRANGEBYSCORE', holds, '-inf', now - HOLD_GRACE_MS, 'LIMIT', 0, ARGV[2]) or {}
   for _, digest in ipairs(ended) do
     local record = call('HGET', key, digest)
-    if record and match(record, '^h%d* %d+ %S') then
+    if record and string.match(record, '^h%d* %d+ %S') then
       settle(item, terms, digest, record, 'e')
     else
       call('ZREM', holds, digest) -- the entry has no hold: an interrupted `decr` may leave one
@@ -49,6 +49,6 @@ local record = item and item[5]
 if not record or string.sub(record, 1, 1) ~= 'h' then return record or false end
 local now = clock()
 local over = what == 'get' and now - HOLD_GRACE_MS or math.min(now, tonumber(ARGV[3]) or now)
-local is_over = tonumber(match(record, '(%d+)$')) <= over
+local is_over = tonumber(string.match(record, '(%d+)$')) <= over
 local state = is_over and 'e' or what == 'confirm' and 'c' or what == 'cancel' and 'x'
 return state and settle(item, terms, ARGV[2], record, state) or record

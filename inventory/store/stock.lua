@@ -13,7 +13,7 @@
 -- items of the part).
 --
 -- Conservation: INITIAL + restocked = available + held + sold. Only move() and bring() change these.
-local call, format, match = redis.call, string.format, string.match
+local call = redis.call
 local HOLD_GRACE_MS = 500 -- a hold lives so long after it is due: INVENTORY_HOLD_GRACE_MS
 
 -- This server's clock (ms).
@@ -22,47 +22,45 @@ local function clock()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Items of one call often have the same terms, so each text is parsed once.
-local parsed = {}
-local function terms_of(text)
-  local terms = parsed[text]
-  if not terms then
-    local initial, limit, starts, ends, hold, strategy = match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
-    terms = {initial = tonumber(initial), limit = tonumber(limit), starts = tonumber(starts), ends = tonumber(ends), hold = tonumber(hold),
-      strategy = strategy}
-    parsed[text] = terms
-  end
-  return terms
-end
+-- Where an item that was read has its units. Further fields follow from 5 on.
+local AVAILABLE = 2
+local PLACES = {available = AVAILABLE, held = 3, sold = 4}
 
--- The places of units in an item that was read. Further fields follow from 5 on.
-local AVAILABLE, HELD, SOLD = 2, 3, 4
-local PLACES = {'terms', 'available', 'held', 'sold'}
-
--- Reads the item and further fields. Returns the item and its terms; nil: there is no such item.
+-- Reads the item and further fields. Returns the item and its terms; nil: there is no such item. `starts` and `ends` are false if
+-- there are none.
+local parsed = {} -- items of one call often have the same terms
 local function read(key, ...)
   local item = call('HMGET', key, 'terms', 'available', 'held', 'sold', ...)
-  if not item[1] then return nil end
+  local text = item[1]
+  if not text then return nil end
   item[AVAILABLE] = tonumber(item[AVAILABLE])
-  return item, terms_of(item[1])
+  local terms = parsed[text]
+  if not terms then
+    local initial, limit, starts, ends, hold, strategy = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+    terms = {initial = initial, limit = tonumber(limit), starts = starts ~= '0' and tonumber(starts), ends = ends ~= '0' and tonumber(ends),
+      hold = tonumber(hold), strategy = strategy}
+    parsed[text] = terms
+  end
+  return item, terms
 end
 
 -- Why `units` of the units `left` cannot be sold to a user who has `had` units (used only if there is a limit); nil: they can. All scripts ask here,
 -- so of several reasons they name the same one.
 local function refusal(terms, now, left, units, had)
-  if terms.starts > 0 and now < terms.starts then return 'not-started' end
-  if terms.ends > 0 and now >= terms.ends then return 'ended' end
+  if terms.starts and now < terms.starts then return 'not-started' end
+  if terms.ends and now >= terms.ends then return 'ended' end
   if units > left then return 'sold-out' end
   if terms.limit > 0 and had + units > terms.limit then return 'limit' end
 end
 
--- Moves units from one place to another, and writes that together with the fields of `new` {field, value, ...} in one command. Redis may refuse this
--- write (out of memory, read-only). Then nothing of the item is written. Commands that follow in the same script are not refused for these reasons.
--- They fail only if somebody else wrote into the item's keys; then the audit names what is missing.
-local function move(key, item, units, from, to, new)
-  item[from] = item[from] - units
-  item[to] = item[to] + units
-  call('HSET', key, PLACES[from], item[from], PLACES[to], item[to], unpack(new))
+-- Moves units from one place (`available`, `held` or `sold`) to another, and writes that together with further fields and values in one command.
+-- Redis may refuse this write (out of memory, read-only). Then nothing of the item is written. Commands that follow in the same script are not
+-- refused for these reasons. They fail only if somebody else wrote into the item's keys; then the audit names what is missing.
+local function move(key, item, units, from, to, ...)
+  local source, target = PLACES[from], PLACES[to]
+  item[source] = item[source] - units
+  item[target] = item[target] + units
+  call('HSET', key, from, item[source], to, item[target], ...)
 end
 
 -- Appends to the event stream, if there is one.
@@ -80,7 +78,7 @@ local function bring(key, item, units, word, digest, record, events)
   item[AVAILABLE] = item[AVAILABLE] + units
   call('HSET', key, 'available', item[AVAILABLE], '+' .. digest, record)
   add(key, 'restocked', units)
-  tell(events, word, format('%d', units))
+  tell(events, word, string.format('%d', units))
 end
 
 -- Enters holds {expiry, digest, ...}, none of which ends before the first, and the item in the index of due times.
@@ -91,7 +89,7 @@ end
 
 -- The order's record in its next state.
 local function next_record(record, state)
-  local version, rest = match(record, '^%a(%d*)(.*)')
+  local version, rest = string.match(record, '^%a(%d*)(.*)')
   return state .. (tonumber(version) or 1) + 1 .. rest
 end
 

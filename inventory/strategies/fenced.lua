@@ -35,7 +35,7 @@ local word = refusal(terms, now, item[AVAILABLE], quantity, had)
 if word then return {word, item[AVAILABLE]} end
 local new = {digest, record}
 if terms.limit > 0 then new[3], new[4] = '@' .. user, had + quantity end
-move(key, item, quantity, AVAILABLE, expires ~= '0' and HELD or SOLD, new)
+move(key, item, quantity, 'available', expires ~= '0' and 'held' or 'sold', unpack(new))
 tell(events, digest, record)
 if expires ~= '0' then hold(key, holds, due, {expires, digest}) end
 return {'sold'}

@@ -38,17 +38,17 @@ for at = 8, #ARGV, 3 do
 end
 
 -- The shortest hold of its items is that of the basket.
-local expires = hold_ms > 0 and format('%.0f', now + hold_ms) or '0'
+local expires = hold_ms > 0 and string.format('%.0f', now + hold_ms) or '0'
 local head = hold_ms > 0 and 'b ' or 'c2 ' -- version 2: in steps it would be held first
 local tail = ' ' .. table.concat({user, now, expires, string.sub(transaction, 3)}, ' ')
 for _, item in ipairs(items) do
   local orders, told = item.orders, #item.orders
-  for i = 2, told, 2 do orders[i] = head .. format('%d', orders[i]) .. tail end
+  for i = 2, told, 2 do orders[i] = head .. string.format('%d', orders[i]) .. tail end
   if item.terms.limit > 0 then orders[told + 1], orders[told + 2] = '@' .. user, item.had + item.wanted end
-  move(item.key, item.stock, item.wanted, AVAILABLE, hold_ms > 0 and HELD or SOLD, orders)
+  move(item.key, item.stock, item.wanted, 'available', hold_ms > 0 and 'held' or 'sold', unpack(orders))
   tell(item.events, unpack(orders, 1, told))
 end
 local record = table.concat({hold_ms > 0 and 'held' or 'confirmed', nonce, now, expires, user, lines}, ' ')
 call('HSET', journal, transaction, record)
-if hold_ms > 0 then call('ZADD', open, format('%.0f', expires + grace), transaction) end
+if hold_ms > 0 then call('ZADD', open, string.format('%.0f', expires + grace), transaction) end
 return record

@@ -37,7 +37,7 @@ local function standing(i) return item[5 + i] end
 local function letter(i) return standing(i) and string.sub(standing(i), 1, 1) end
 
 -- A call that was carried out before needs no token, since it writes nothing.
-local word = not is_order and not is_read and match(standing(1) or '', '^%a+')
+local word = not is_order and not is_read and string.match(standing(1) or '', '^%a+')
 if is_order then
   local settled = true
   for i = 1, n do
@@ -62,7 +62,7 @@ local function write(units, from, to, more)
   local new = {}
   for i = 1, n do new[2 * i - 1], new[2 * i] = digests[i], records[i] end
   if limit > 0 and more ~= 0 then new[2 * n + 1], new[2 * n + 2] = '@' .. user, had + more end
-  move(key, item, units, from, to, new)
+  move(key, item, units, from, to, unpack(new))
   tell(events, unpack(new, 1, 2 * n))
 end
 
@@ -74,11 +74,11 @@ local function forget_shortage(digest)
   local note = call('HGET', shortage, digest)
   if note then
     call('HDEL', shortage, digest)
-    add(key, 'shortage', 0 - match(note, ' (%d+)'))
+    add(key, 'shortage', 0 - string.match(note, ' (%d+)'))
   end
 end
 
-local function quantity_of(record) return tonumber(match(record, ' (%d+)')) end
+local function quantity_of(record) return tonumber(string.match(record, ' (%d+)')) end
 
 local act = {}
 
@@ -101,7 +101,7 @@ function act.debit()
   if reason == 'sold-out' then return {reason, item[AVAILABLE]} end
   if reason == 'limit' then return {reason, limit - had} end
   if reason then return {reason} end
-  write(quantity, AVAILABLE, string.sub(records[1], 1, 1) == 'c' and SOLD or HELD, quantity)
+  write(quantity, 'available', string.sub(records[1], 1, 1) == 'c' and 'sold' or 'held', quantity)
   return {'done'}
 end
 
@@ -135,9 +135,9 @@ function act.settle()
   if confirms and lacking > 0 and (lacking > item[AVAILABLE] or limit > 0 and had + lacking > limit) then
     return noted and {'short'} or {'otherwise', ''}
   end
-  write(held, HELD, confirms and SOLD or AVAILABLE, confirms and lacking or 0 - held - sold)
-  if sold > 0 then move(key, item, sold, SOLD, AVAILABLE, {}) end
-  if confirms and lacking > 0 then move(key, item, lacking, AVAILABLE, SOLD, {}) end
+  write(held, 'held', confirms and 'sold' or 'available', confirms and lacking or 0 - held - sold)
+  if sold > 0 then move(key, item, sold, 'sold', 'available') end
+  if confirms and lacking > 0 then move(key, item, lacking, 'available', 'sold') end
   add(key, 'returned', confirms and 0 - expired or held + sold + lacking)
   for i = 1, (lacking > 0 or ended) and n or 0 do
     forget_shortage(digests[i])
