@@ -29,6 +29,8 @@ static const struct setting {
 } settings[] = {
     {"listen", TEXT, offsetof(struct config, listen), "127.0.0.1:8080", 0, 0, "HOST:PORT",
      "serve HTTP at this address"},
+    {"operator-listen", TEXT, offsetof(struct config, operator_listen), "", 0, 0, "HOST:PORT",
+     "serve everything at this address, too, and at --listen only what buyers call; all else is 404 there"},
     {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
      "the store: redis://[[user]:password@]host[:port][/db], unix://[:password@]/path, "
      "redis-sentinel://[[user]:password@]host[:port],…/MASTER or "
@@ -61,7 +63,7 @@ static const struct setting {
     {"store-timeout", NUMBER, offsetof(struct config, store_timeout_ms), "2000", 10, 60000, "MS",
      "give up a store call as unknown if it has no reply for so long"},
     {"connections", NUMBER, offsetof(struct config, connections_max), "16384", 1, 1000000, "N",
-     "number of clients that may be connected at once; more wait to be accepted"},
+     "number of clients that may be connected at once at --listen; more wait to be accepted"},
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
      "at SIGTERM, give requests in flight so long to end"},
     {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
@@ -269,13 +271,15 @@ static bool config_read_flag(struct config *config, char **argv, int *i, const c
 }
 
 /* Checks only the form; whether the host exists shows when the socket is opened. */
-static bool config_listen_valid(const char *listen) {
+static bool config_check_listen(const struct config *config, const char *name, const char *listen,
+                                char *error, size_t size) {
     const char *colon = strrchr(listen, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    if (digits < 1 || digits > 5 || colon[1 + digits])
-        return false;
-    long port = strtol(colon + 1, NULL, 10);
-    return port >= 1 && port <= 65535;
+    long port = digits >= 1 && digits <= 5 && !colon[1 + digits] ? strtol(colon + 1, NULL, 10) : 0;
+    if (port >= 1 && port <= 65535)
+        return true;
+    return config_complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
+                           config_origin(config, name), listen);
 }
 
 /* Returns a setting that needs --teaching, and why; NULL: none does. */
@@ -301,9 +305,10 @@ static bool config_check(struct config *config, char *error, size_t size) {
     struct redis_url url;
     char why[256];
     const char *risk;
-    if (!config_listen_valid(config->listen))
-        return config_complain(error, size, "%s: \"%s\" is not HOST:PORT, with a port from 1 to 65535",
-                               config_origin(config, "listen"), config->listen);
+    if (!config_check_listen(config, "listen", config->listen, error, size) ||
+        (*config->operator_listen &&
+         !config_check_listen(config, "operator-listen", config->operator_listen, error, size)))
+        return false;
     if (!redis_url_parse(&url, config->redis, why, sizeof why))
         return config_complain(error, size, "%s: %s", config_origin(config, "redis"), why);
     redis_url_print(&url, config->store, sizeof config->store);

@@ -19,8 +19,9 @@
 
 enum { EXIT_USAGE = 2, POOL_QUEUE = 1024 };
 
-/* Looks up HOST:PORT or [HOST]:PORT. NULL on failure, with the reason in `error`. The caller frees it. */
-static struct addrinfo *find_address(const char *listen, char *error, size_t size) {
+/* Looks up HOST:PORT or [HOST]:PORT of the flag. NULL on failure, with the reason in `error`. The caller
+ * frees it. */
+static struct addrinfo *find_address(const char *flag, const char *listen, char *error, size_t size) {
     char host[CONFIG_TEXT];
     const char *colon = strrchr(listen, ':'); /* config_read() has seen that there is one */
     bool brackets = listen[0] == '[' && colon > listen && colon[-1] == ']';
@@ -29,7 +30,7 @@ static struct addrinfo *find_address(const char *listen, char *error, size_t siz
                     *found = NULL;
     int failed = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
     if (failed)
-        snprintf(error, size, "--listen: \"%s\": %s", listen, gai_strerror(failed));
+        snprintf(error, size, "%s: \"%s\": %s", flag, listen, gai_strerror(failed));
     return failed ? NULL : found;
 }
 
@@ -48,10 +49,11 @@ static int open_socket(const struct addrinfo *address, bool shared) {
     return -1;
 }
 
-/* Opens one socket for each worker, after a probe that is not shared, so that an address in use is noticed.
- * False on failure, with the reason in `error`; then none is open. */
-static bool open_sockets(const struct config *config, int *fds, char *error, size_t size) {
-    struct addrinfo *address = find_address(config->listen, error, size);
+/* Opens `count` sockets, one for each worker, after a probe that is not shared, so that an address in use is
+ * noticed. False on failure, with the reason in `error`; then none is open. */
+static bool open_sockets(const char *flag, const char *listen, int count, int *fds, char *error,
+                         size_t size) {
+    struct addrinfo *address = find_address(flag, listen, error, size);
     if (!address)
         return false;
     int opened = 0;
@@ -59,15 +61,16 @@ static bool open_sockets(const struct config *config, int *fds, char *error, siz
     if (probe < 0)
         goto fail;
     close(probe);
-    for (; opened < config->workers; opened++) {
+    for (; opened < count; opened++) {
         if ((fds[opened] = open_socket(address, true)) < 0)
             goto fail;
     }
     freeaddrinfo(address);
     return true;
 fail:
-    snprintf(error, size, "cannot listen on %.300s: %s%s", config->listen, strerror(errno),
-             errno == EADDRINUSE ? " (is a seckilld running already? choose another with --listen)" : "");
+    snprintf(error, size, "cannot listen on %.300s: %s%s%s%s", listen, strerror(errno),
+             errno == EADDRINUSE ? " (is a seckilld running already? choose another with " : "",
+             errno == EADDRINUSE ? flag : "", errno == EADDRINUSE ? ")" : "");
     while (opened-- > 0)
         close(fds[opened]);
     freeaddrinfo(address);
@@ -79,13 +82,15 @@ fail:
 static void raise_file_limit(const struct config *config) {
     struct rlimit limit;
     rlim_t wanted = (rlim_t)config->connections_max + 256;
+    if (*config->operator_listen)
+        wanted += (rlim_t)config->workers * WORKER_OPERATORS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < wanted)
-        log_error("only %ld files may be open: fewer than %d connections will fit (raise ulimit -n)",
-                  (long)limit.rlim_cur, config->connections_max);
+        log_error("only %ld files may be open: fewer than %ld connections will fit (raise ulimit -n)",
+                  (long)limit.rlim_cur, (long)wanted - 256);
 }
 
 static void log_start(const struct config *config) {
@@ -95,14 +100,21 @@ static void log_start(const struct config *config) {
              config->listen, config->workers, config->workers == 1 ? "" : "s", config->store,
              config->strategy_name, lock, config->fencing ? "" : ", NO FENCING",
              config->teaching ? ", TEACHING: unsafe strategies are allowed" : "");
+    if (*config->operator_listen)
+        log_info("http://%s serves buyers only; operators and the shop call http://%s", config->listen,
+                 config->operator_listen);
 }
 
 static bool start_workers(struct service *service, char *error, size_t size) {
-    int fds[256] = {0};
-    if (!open_sockets(&service->config, fds, error, size))
+    const struct config *config = &service->config;
+    int fds[256], operator_fds[256];
+    bool two = *config->operator_listen;
+    if (!open_sockets("--listen", config->listen, config->workers, fds, error, size) ||
+        (two && !open_sockets("--operator-listen", config->operator_listen, config->workers, operator_fds,
+                              error, size)))
         return false;
-    for (int i = 0; i < service->config.workers; i++) {
-        if (!worker_open(&service->workers[i], service, i, fds[i], error, size))
+    for (int i = 0; i < config->workers; i++) {
+        if (!worker_open(&service->workers[i], service, i, fds[i], two ? operator_fds[i] : -1, error, size))
             return false; /* the process ends, which closes everything */
     }
     if (!background_open(&service->background, service, error, size))

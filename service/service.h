@@ -16,11 +16,16 @@
 /* The state of the store when a worker saw it last. */
 enum worker_store { WORKER_STORE_UNTRIED, WORKER_STORE_UP, WORKER_STORE_DOWN };
 
-/* A worker: a loop thread with an HTTP server. Workers share the listening address, and nothing else. */
+enum { WORKER_DOORS = 2, WORKER_OPERATORS_MAX = 1024 /* connections at --operator-listen */ };
+
+/* A worker: a loop thread with an HTTP server, or two. Workers share the listening addresses, and nothing
+ * else. */
 struct worker {
     struct loop_thread thread;
     int index;
-    struct http_server *http;
+    /* The address of buyers, and that of operators; without --operator-listen the second is NULL, and the
+     * first serves everything. */
+    struct http_server *doors[WORKER_DOORS];
     uv_prepare_t prepare;
     uv_check_t check;
     int64_t opens_ms;                /* by uv_now(): see worker_is_open() */
@@ -30,10 +35,10 @@ struct worker {
     uint64_t put_back_logged;
 };
 
-/* Opens everything on `listen_fd`, which the worker owns from then on. False on failure, with the reason in
- * `error`. */
-bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
-                 size_t error_size);
+/* Opens everything on the listening sockets, which the worker owns from then on; `operator_fd` -1: there is
+ * none. False on failure, with the reason in `error`. */
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, int operator_fd,
+                 char *error, size_t error_size);
 
 /* ---- the service ---- */
 

@@ -78,8 +78,8 @@ static void worker_on_check(uv_check_t *handle) {
     struct worker *worker = handle->data;
     if (worker->thread.inventory)
         worker_watch_store(worker);
-    if (worker_is_open(worker))
-        http_server_turn(worker->http);
+    for (int i = 0; i < WORKER_DOORS && worker->doors[i] && worker_is_open(worker); i++)
+        http_server_turn(worker->doors[i]);
     if (worker->thread.inventory)
         inventory_flush(worker->thread.inventory);
 }
@@ -99,14 +99,29 @@ static void worker_on_answer(void *ctx, int status) {
 
 static void worker_on_drain(struct loop_thread *thread) {
     struct worker *worker = CONTAINER_OF(thread, struct worker, thread);
-    http_server_drain(worker->http);
+    for (int i = 0; i < WORKER_DOORS && worker->doors[i]; i++)
+        http_server_drain(worker->doors[i]);
+}
+
+static int worker_connections(const struct worker *worker) {
+    int connections = 0;
+    for (int i = 0; i < WORKER_DOORS && worker->doors[i]; i++)
+        connections += http_server_connections(worker->doors[i]);
+    return connections;
+}
+
+static int worker_pending(const struct worker *worker) {
+    int pending = 0;
+    for (int i = 0; i < WORKER_DOORS && worker->doors[i]; i++)
+        pending += http_server_pending(worker->doors[i]);
+    return pending;
 }
 
 /* First the clients end. When all have, replicas get what was acknowledged. Then, or when the time is up, the
  * inventory is closed. */
 static void worker_drain(struct worker *worker) {
     struct loop_thread *thread = &worker->thread;
-    bool idle = http_server_pending(worker->http) == 0 && http_server_connections(worker->http) == 0;
+    bool idle = worker_pending(worker) == 0 && worker_connections(worker) == 0;
     int open = 0;
     if (thread->inventory) {
         if (!loop_thread_is_drained(thread, idle, &open))
@@ -119,17 +134,18 @@ static void worker_drain(struct worker *worker) {
         inventory_close(thread->inventory);
         thread->inventory = NULL;
     }
-    if (http_server_pending(worker->http) > 0)
+    if (worker_pending(worker) > 0)
         return;
     uv_close((uv_handle_t *)&worker->prepare, NULL);
     uv_close((uv_handle_t *)&worker->check, NULL);
     loop_thread_end(thread);
-    http_server_close(worker->http);
+    for (int i = 0; i < WORKER_DOORS; i++)
+        http_server_close(worker->doors[i]);
 }
 
 static void worker_on_housekeeping(uv_timer_t *timer) {
     struct worker *worker = timer->data;
-    atomic_store_explicit(&worker->connections, http_server_connections(worker->http), memory_order_relaxed);
+    atomic_store_explicit(&worker->connections, worker_connections(worker), memory_order_relaxed);
     if (worker->thread.inventory) {
         worker_log_put_back(worker);
         loop_thread_log_unkept(&worker->thread);
@@ -138,27 +154,39 @@ static void worker_on_housekeeping(uv_timer_t *timer) {
         worker_drain(worker);
 }
 
-bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, char *error,
-                 size_t error_size) {
-    const struct config *config = &service->config;
+static struct http_server *worker_open_door(struct worker *worker, int listen_fd, int connections_max,
+                                            void (*on_request)(void *ctx, struct http_request *request)) {
     struct http_config http = {
         .listen_fd = listen_fd,
-        .connections_max = (config->connections_max + config->workers - 1) / config->workers,
+        .connections_max = connections_max,
         .idle_ms = HTTP_IDLE_MS,
-        .on_request = routes_handle,
+        .on_request = on_request,
         .on_answer = worker_on_answer,
         .write_refusal = problem_write_refusal,
         .ctx = worker,
     };
+    return http_server_open(&worker->thread.loop, &http);
+}
+
+bool worker_open(struct worker *worker, struct service *service, int index, int listen_fd, int operator_fd,
+                 char *error, size_t error_size) {
+    bool two = operator_fd >= 0;
     worker->index = index;
     if (!loop_thread_open(&worker->thread, service, worker_on_housekeeping, worker_on_drain, worker, error,
                           error_size)) {
         close(listen_fd);
+        if (two)
+            close(operator_fd);
         return false;
     }
     worker->opens_ms = (int64_t)uv_now(&worker->thread.loop) + DOOR_MS;
-    worker->http = http_server_open(&worker->thread.loop, &http);
-    if (!worker->http) {
+    int connections_max =
+        (service->config.connections_max + service->config.workers - 1) / service->config.workers;
+    worker->doors[0] =
+        worker_open_door(worker, listen_fd, connections_max, two ? routes_handle_buyers : routes_handle);
+    worker->doors[1] =
+        two ? worker_open_door(worker, operator_fd, WORKER_OPERATORS_MAX, routes_handle) : NULL;
+    if (!worker->doors[0] || (two && !worker->doors[1])) {
         snprintf(error, error_size, "cannot start the HTTP server");
         return false;
     }

@@ -120,7 +120,7 @@ run() {
         ;;
     *build/seckilld*--listen\ *)
         bash -c "$1" >"$work/log/seckilld" 2>&1 &
-        address=${1#*--listen }
+        address=${1##*listen } # where it serves everything
         address=${address%% *}
         wait_answers "${address##*:}/readyz"
         ;;

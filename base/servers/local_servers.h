@@ -220,7 +220,7 @@ enum { SECKILLD_SERVER_START_MS = 20000 };
 
 struct seckilld {
     struct proc proc;
-    int port;
+    int port; /* where it serves everything: with --operator-listen that one */
 };
 
 /* Starts `program` on a free port of 127.0.0.1, on the Redis at `redis_port`, with these options and `env`

@@ -10,6 +10,8 @@
 
 /* Answers a request, now or later; `ctx` is the worker. */
 void routes_handle(void *ctx, struct http_request *request);
+/* The same where only buyers' calls are served. All else is 404, whatever its method and credentials. */
+void routes_handle_buyers(void *ctx, struct http_request *request);
 
 /* `name` is the segment of the path at the * of the route; "" if the route has none. Valid until the handler
  * returns. */

@@ -39,27 +39,28 @@ static const struct route {
     const char *method, *path;
     routes_fn *fn;
     enum { ANYBODY, ADMIN, BY_TIME } of; /* BY_TIME: for anybody, once the store's clock is known */
+    bool for_buyers;                     /* served where only buyers' calls are */
 } routes[] = {
-    {"POST", "/v1/purchases", purchases_post, ANYBODY},
-    {"POST", "/v1/baskets", baskets_post, BY_TIME},
-    {"GET", "/v1/baskets/*", baskets_get, ANYBODY},
-    {"POST", "/v1/baskets/*/confirm", baskets_confirm, BY_TIME},
-    {"POST", "/v1/baskets/*/cancel", baskets_cancel, BY_TIME},
-    {"POST", "/v1/transfers", transfers_post, ADMIN},
-    {"GET", "/v1/items/*", items_get, ANYBODY},
-    {"PUT", "/v1/items/*", items_put, ADMIN},
-    {"POST", "/v1/items/*/restock", items_restock, ADMIN},
-    {"GET", "/v1/items/*/audit", items_audit, ADMIN},
-    {"GET", "/v1/audit", items_audit_all, ADMIN},
-    {"GET", "/v1/orders/*", orders_get, ANYBODY},
-    {"POST", "/v1/orders/*/confirm", orders_confirm, BY_TIME},
-    {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME},
-    {"PUT", "/v1/lock", locks_put, ADMIN},
-    {"GET", "/v1/lock", locks_get, ADMIN},
-    {"GET", "/livez", livez_get, ANYBODY},
-    {"GET", "/readyz", readyz_get, ANYBODY},
-    {"GET", "/metrics", metrics_get, ANYBODY},
-    {"GET", "/openapi.json", openapi_get, ANYBODY},
+    {"POST", "/v1/purchases", purchases_post, ANYBODY, true},
+    {"POST", "/v1/baskets", baskets_post, BY_TIME, true},
+    {"GET", "/v1/baskets/*", baskets_get, ANYBODY, true},
+    {"POST", "/v1/baskets/*/confirm", baskets_confirm, BY_TIME, false},
+    {"POST", "/v1/baskets/*/cancel", baskets_cancel, BY_TIME, true},
+    {"POST", "/v1/transfers", transfers_post, ADMIN, false},
+    {"GET", "/v1/items/*", items_get, ANYBODY, true},
+    {"PUT", "/v1/items/*", items_put, ADMIN, false},
+    {"POST", "/v1/items/*/restock", items_restock, ADMIN, false},
+    {"GET", "/v1/items/*/audit", items_audit, ADMIN, false},
+    {"GET", "/v1/audit", items_audit_all, ADMIN, false},
+    {"GET", "/v1/orders/*", orders_get, ANYBODY, true},
+    {"POST", "/v1/orders/*/confirm", orders_confirm, BY_TIME, false},
+    {"POST", "/v1/orders/*/cancel", orders_cancel, BY_TIME, true},
+    {"PUT", "/v1/lock", locks_put, ADMIN, false},
+    {"GET", "/v1/lock", locks_get, ADMIN, false},
+    {"GET", "/livez", livez_get, ANYBODY, false},
+    {"GET", "/readyz", readyz_get, ANYBODY, false},
+    {"GET", "/metrics", metrics_get, ANYBODY, false},
+    {"GET", "/openapi.json", openapi_get, ANYBODY, true},
 };
 
 /* Compares a path with that of a route, and copies the segment at the *. */
@@ -79,13 +80,13 @@ static bool route_matches(const char *pattern, const char *path, char name[HTTP_
     return true;
 }
 
-void routes_handle(void *ctx, struct http_request *request) {
-    struct worker *worker = ctx;
+/* `buyers`: only their routes exist. */
+static void routes_dispatch(struct worker *worker, struct http_request *request, bool buyers) {
     const char *method = request->method, *path = request->path;
     char name[HTTP_PATH_MAX], allow[64] = "";
     const struct route *found = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !found; i++) {
-        if (!route_matches(routes[i].path, path, name))
+        if ((buyers && !routes[i].for_buyers) || !route_matches(routes[i].path, path, name))
             continue;
         bool get = strcmp(routes[i].method, "GET") == 0;
         if (strcmp(routes[i].method, method) == 0 || (get && strcmp(method, "HEAD") == 0))
@@ -96,7 +97,7 @@ void routes_handle(void *ctx, struct http_request *request) {
     }
     if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
-    else if (!found && allow[0])
+    else if (!found && allow[0] && !buyers)
         problem_answer_method(request, allow);
     else if (!found)
         problem_answer(request, PROBLEM_NOT_FOUND, "there is nothing here; see /openapi.json");
@@ -112,4 +113,12 @@ void routes_handle(void *ctx, struct http_request *request) {
         problem_answer_status(request, INVENTORY_UNAVAILABLE);
     else
         found->fn(request, name);
+}
+
+void routes_handle(void *ctx, struct http_request *request) {
+    routes_dispatch(ctx, request, false);
+}
+
+void routes_handle_buyers(void *ctx, struct http_request *request) {
+    routes_dispatch(ctx, request, true);
 }

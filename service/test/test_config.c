@@ -137,6 +137,7 @@ static const struct bad_value {
     {"listen", NULL, "HOST:PORT",
      "8080|127.0.0.1|127.0.0.1:|127.0.0.1:http|127.0.0.1:-1|127.0.0.1:65536|127.0.0.1:99999|[::1]8080|"
      "127.0.0.1:80x|"},
+    {"operator-listen", NULL, "HOST:PORT", "8081|127.0.0.1|127.0.0.1:0|127.0.0.1:65536"},
     {"lock", NULL, "for lessons",
      "redis://h?variant=get-set|redis://h?variant=setnx-expire|redis://h?variant=getset|"
      "redis://h?variant=timestamp"},
@@ -172,7 +173,8 @@ static void help_and_version(void) {
         "MS;  --teaching;"
         "  --workers N;  --config FILE;  --version;  --help;  --store-timeout MS;  --connections N;  --drain "
         "MS;"
-        "  --admin-token TOKEN;  --fencing on|off;[127.0.0.1:8080];[redis://127.0.0.1:6379];[10000];[batch]");
+        "  --admin-token TOKEN;  --fencing on|off;  --operator-listen "
+        "HOST:PORT;[127.0.0.1:8080];[redis://127.0.0.1:6379];[10000];[batch]");
     for (char *part; (part = strsep(&parts, ";"));)
         CHECK_HAS(help, part);
     CHECK_STR(run("-h", 0), help);
@@ -270,6 +272,12 @@ static void port_in_use(void) {
         CHECK_HAS(text, "--listen");
         CHECK(strchr(text, '\n') == text + strlen(text) - 1);
     }
+    int port = harness_free_port();
+    const char *text = run(harness_format("SECKILL_ADMIN_TOKEN=x --listen 127.0.0.1:%d "
+                                          "--operator-listen 127.0.0.1:%d",
+                                          port, port),
+                           1); /* the same twice */
+    CHECK_HAS(text, "another with --operator-listen");
     CHECK_INT(shop_get(shop.port, "/readyz", NULL), 200);
     CHECK_HAS(run("SECKILL_ADMIN_TOKEN=x --listen 192.0.2.1:8080", 1), "192.0.2.1:8080");
 }
