@@ -11,6 +11,7 @@ umask 077
 
 build=${SECKILL_BUILD:-build}
 listen=${SECKILL_LISTEN:-127.0.0.1:8080}
+unset SECKILL_OPERATOR_LISTEN # here one address serves everything
 redis_port=${SECKILL_REDIS_PORT:-6390}
 etcd_port=${SECKILL_ETCD_PORT:-2390}
 etcd_peer_port=$((etcd_port + 1))
@@ -95,6 +96,7 @@ while [ $# -gt 0 ]; do
     --lock) lock=${2:?"--lock: a value must follow"} && shift ;;
     --lock=*) lock=${1#*=} ;;
     --listen | --listen=*) fail "Here it is not --listen, but SECKILL_LISTEN=127.0.0.1:8081 make run" ;;
+    --operator-listen | --operator-listen=*) fail "Here one address serves everything. With two: $build/seckilld $1 …" ;;
     --redis | --redis=*) fail "Here seckilld has a Redis of its own. With another: $build/seckilld $1 …" ;;
     *) flags+=("$1") ;;
     esac

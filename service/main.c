@@ -89,8 +89,9 @@ static void raise_file_limit(const struct config *config) {
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < wanted)
-        log_error("only %ld files may be open: fewer than %ld connections will fit (raise ulimit -n)",
-                  (long)limit.rlim_cur, (long)wanted - 256);
+        log_error("only %ld files may be open, and %ld are wanted: fewer than %d connections will fit (raise "
+                  "ulimit -n)",
+                  (long)limit.rlim_cur, (long)wanted, config->connections_max);
 }
 
 static void log_start(const struct config *config) {

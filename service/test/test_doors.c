@@ -10,12 +10,13 @@ static struct redis_server redis;
 static struct seckilld service;
 static int buyers; /* the port of the first door; the service's own is that of the second */
 
-static void open_doors(const char *option, const char *value) {
+static void open_doors(const char *option, const char *value, const char *workers) {
     int operators = harness_free_port();
     buyers = harness_free_port();
     redis_start(&redis, NULL);
     seckilld_start_ready(&service, redis.port, "--listen", harness_format("127.0.0.1:%d", buyers),
-                         "--operator-listen", harness_format("127.0.0.1:%d", operators), option, value, NULL);
+                         "--operator-listen", harness_format("127.0.0.1:%d", operators), "--workers", workers,
+                         option, value, NULL);
     CHECK_INT(service.port, operators);
     shop_put(service.port, "phone", "\"stock\":1000,\"hold_seconds\":600");
 }
@@ -50,7 +51,7 @@ static void each_call_at_both_doors(void) {
     struct web_response response;
     const char *key;
     json_t *item;
-    open_doors(NULL, NULL);
+    open_doors(NULL, NULL, "2");
     CHECK_INT(shop_get(buyers, "/openapi.json", &response), 200);
     json_t *document = json_loads(response.body, 0, NULL), *paths = json_object_get(document, "paths");
     int calls = 0, for_buyers = 0;
@@ -90,7 +91,7 @@ static void other_spellings(void) {
         "PUT /v1/items/phone|DELETE /v1/purchases|POST /v1/orders/phone:x/confirm|"
         "POST /v1/orders/phone%3ax/confirm|POST /v1/orders/phone:x/c%6fnfirm|GET /readyz|GET /livez";
     struct web_response response;
-    open_doors(NULL, NULL);
+    open_doors(NULL, NULL, "2");
     char *rest = harness_format("%s", calls);
     for (char *call; (call = strsep(&rest, "|"));) {
         struct web_conn conn;
@@ -112,7 +113,7 @@ static void other_spellings(void) {
 /* A buyer buys and cancels at the first door; the shop confirms at the second. Both see the same. */
 static void one_sale(void) {
     struct web_response response;
-    open_doors(NULL, NULL);
+    open_doors(NULL, NULL, "2");
     CHECK_INT(shop_buy(buyers, "phone", "ann", 1, "k1", &response), 201);
     const char *order = harness_format("%s", shop_text(&response, "order"));
     CHECK_INT(shop_order(buyers, order, NULL, NULL), 200);
@@ -126,39 +127,56 @@ static void one_sale(void) {
     CHECK_INT(shop_audit(service.port, "phone", "sold"), 1);
 }
 
-/* Buyers who take all places of their door keep nobody from the other. */
+/* Buyers who take all places of their door keep nobody from the other, which has more of them. */
 static void a_crowded_door(void) {
-    enum { PLACES = 8, MORE = 8 };
-    struct web_conn conns[PLACES + MORE];
-    open_doors("--connections", "8");
-    for (int i = 0; i < PLACES + MORE; i++)
+    enum { PLACES = 8, OPERATORS = 32 };
+    struct web_conn conns[PLACES], more, operators[OPERATORS];
+    struct web_response response;
+    open_doors("--connections", "8", "1");
+    for (int i = 0; i < PLACES; i++) {
         CHECK(web_open(&conns[i], buyers));
-    for (int i = 0; i < 3; i++)
-        CHECK_INT(shop_get(service.port, "/readyz", NULL), 200);
-    for (int i = 0; i < PLACES + MORE; i++)
+        CHECK_INT(web_request(&conns[i], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
+    }
+    CHECK(web_open_at(&more, "127.0.0.1", buyers, 300));
+    CHECK(web_request(&more, "GET", "/v1/items/phone", NULL, NULL, &response) !=
+          WEB_OK); /* it waits for a place */
+    for (int i = 0; i < OPERATORS; i++) {
+        CHECK(web_open_at(&operators[i], "127.0.0.1", service.port,
+                          3000)); /* a silent one loses its place after 5 s */
+        CHECK_INT(web_request(&operators[i], "GET", "/readyz", NULL, NULL, &response), WEB_OK);
+    }
+    for (int i = 0; i < OPERATORS; i++)
+        web_close(&operators[i]);
+    for (int i = 0; i < PLACES; i++)
         web_close(&conns[i]);
+    web_close(&more);
 }
 
-/* SIGTERM: what is in flight at the operators' door is answered, and who is idle there is not waited for. */
+/* SIGTERM: what is in flight at each door is answered, and who is idle there is not waited for. */
 static void a_drain(void) {
-    struct web_conn idle, shop;
+    int ports[2], status;
+    struct web_conn idle[2], buying[2];
     struct web_response response;
-    int status;
-    open_doors("--drain", "60000");
-    CHECK(web_open(&idle, service.port));
-    CHECK_INT(web_request(&idle, "GET", "/livez", NULL, NULL, &response), WEB_OK);
+    open_doors("--drain", "60000", "2");
+    ports[0] = buyers;
+    ports[1] = service.port;
+    for (int i = 0; i < 2; i++) {
+        CHECK(web_open(&idle[i], ports[i]));
+        CHECK_INT(web_request(&idle[i], "GET", "/v1/items/phone", NULL, NULL, &response), WEB_OK);
+    }
     redis_pause(&redis);
-    shop_buy_begin(&shop, service.port, "phone", "bob", 1, "k2");
+    for (int i = 0; i < 2; i++)
+        shop_buy_begin(&buying[i], ports[i], "phone", "bob", 1, harness_format("k%d", i));
     proc_kill(&service.proc, SIGTERM);
     seckilld_wait_log(&service, "draining");
-    CHECK_INT(web_read_end(&idle), WEB_CLOSED);
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(web_read_end(&idle[i]), WEB_CLOSED);
     CHECK(!proc_wait(&service.proc, 700, &status)); /* two turns of its housekeeping */
     redis_resume(&redis);
-    shop_check_answer(&shop, 201, NULL);
+    for (int i = 0; i < 2; i++)
+        shop_check_answer(&buying[i], 201, NULL);
     CHECK(proc_wait(&service.proc, 20000, &status));
     CHECK_INT(status, 0);
-    CHECK_INT(web_call(buyers, "GET", "/v1/items/phone", NULL, NULL, &response), 0);
-    CHECK_INT(web_call(service.port, "GET", "/livez", NULL, NULL, &response), 0);
 }
 
 int main(int argc, char **argv) {
