@@ -108,7 +108,7 @@ static void log_start(const struct config *config) {
 
 static bool start_workers(struct service *service, char *error, size_t size) {
     const struct config *config = &service->config;
-    int fds[256], operator_fds[256];
+    int fds[256] = {0}, operator_fds[256] = {0};
     bool two = *config->operator_listen;
     if (!open_sockets("--listen", config->listen, config->workers, fds, error, size) ||
         (two && !open_sockets("--operator-listen", config->operator_listen, config->workers, operator_fds,

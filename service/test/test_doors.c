@@ -1,4 +1,5 @@
 /* Two doors: with --operator-listen the first address serves what buyers call, and the second everything. */
+#include <ctype.h>
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
@@ -62,14 +63,12 @@ static void each_call_at_both_doors(void) {
             if (!json_object_get(operation, "responses"))
                 continue;
             bool ours = is_for_buyers(method, key);
-            char *upper = harness_format("%s", method), *path = harness_format("%s", key);
+            char *upper = harness_format("%s", method);
             for (char *c = upper; *c; c++)
-                *c -= 32;
-            for (char *c; (c = strchr(path, '{'));) { /* a name in the place of {item} */
-                char *end = strchr(c, '}');
-                *c = 'x';
-                memmove(c + 1, end + 1, strlen(end));
-            }
+                *c = (char)toupper((unsigned char)*c);
+            const char *path = key;
+            for (const char *name; (name = strchr(path, '{'));) /* a name in the place of {item} */
+                path = harness_format("%.*sx%s", (int)(name - path), path, strchr(name, '}') + 1);
             check_call(service.port, upper, path, true);
             check_call(buyers, upper, path, ours);
             calls++;

@@ -96,8 +96,12 @@ static void in_the_middle_of_a_sale(void) {
     const char *reason = faults[fault].reason;
     shop_open_proxied(&shop, "1000", "10000");
     shop_put(shop.port, "sale", harness_format("\"stock\":%d", STOCK));
-    struct crowd_plan plan = {
-        .ports = {shop.port}, .item = "sale", .prefix = "k", .threads = THREADS, .purchases = BUYERS};
+    struct crowd_plan plan = {.ports = {shop.port},
+                              .item = "sale",
+                              .prefix = "k",
+                              .threads = THREADS,
+                              .purchases = BUYERS,
+                              .pause_ms = 10}; /* not over before the fault, however slow this test is */
     struct crowd *crowd = crowd_start(&plan);
     crowd_wait(crowd, 300);
     strike(&shop);
