@@ -52,7 +52,7 @@ const char *seckilld_server_start(struct seckilld *service, const char *program,
     snprintf(listen, sizeof listen, "127.0.0.1:%d", service->port);
     snprintf(redis, sizeof redis, "redis://127.0.0.1:%d", redis_port);
     const char *error = local_server_add_options(argv, ARGS_MAX, options);
-    for (int i = 0; options && options[i]; i++) {
+    for (int i = 0; options[i]; i++) {
         const char *port = strcmp(options[i], "--operator-listen") == 0 ? strrchr(options[i + 1], ':') : NULL;
         if (port)
             service->port = (int)strtol(port + 1, NULL, 10);
