@@ -205,6 +205,11 @@ static void what_buyers_may_ask(void) {
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         check_passes(site.port, calls[i][0], calls[i][1], "Host: shop.example\r\n", NULL);
+    static const char *const names[] = {"metrics", "confirm"}; /* are names of items, too */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        shop_put(site.instances[0].port, names[i], "\"stock\":1");
+        check_passes(site.port, "GET", harness_format("/v1/items/%s", names[i]), NULL, NULL);
+    }
     /* The shop confirms what was paid. */
     CHECK_INT(shop_buy(site.port, "held", "bob", 1, "k", &order), 201);
     CHECK_INT(shop_order(site.operator_port, shop_text(&order, "order"), "confirm", NULL), 200);
