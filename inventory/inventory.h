@@ -22,8 +22,9 @@
 #include "base/clock.h"
 
 enum {
-    INVENTORY_NAME_MAX = 64, /* longest item or user */
-    INVENTORY_KEY_MAX = 255, /* longest idempotency key */
+    INVENTORY_NAME_MAX = 64,  /* longest item */
+    INVENTORY_USER_MAX = 128, /* longest user */
+    INVENTORY_KEY_MAX = 255,  /* longest idempotency key */
     INVENTORY_QUANTITY_MAX = 1000,
     INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
     INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
@@ -80,8 +81,10 @@ bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy
 /* Whether it is for lessons, and needs teaching mode. */
 bool inventory_strategy_teaches(enum inventory_strategy strategy);
 
-/* 1 to 64 of A-Z a-z 0-9 . _ - */
+/* An item: 1 to 64 of A-Z a-z 0-9 . _ - */
 bool inventory_name_valid(const char *name, size_t length);
+/* A user: 1 to 128 of these and @ : | + = ~ (addresses, and the subjects of login providers). */
+bool inventory_user_valid(const char *user, size_t length);
 
 struct inventory;
 
@@ -180,7 +183,7 @@ const char *inventory_state_name(enum inventory_state state);
 struct inventory_order {
     char id[INVENTORY_ORDER_SIZE]; /* ITEM:DIGEST */
     char item[INVENTORY_NAME_MAX + 1];
-    char user[INVENTORY_NAME_MAX + 1];
+    char user[INVENTORY_USER_MAX + 1];
     int64_t quantity;
     enum inventory_state state;
     int64_t version;                    /* counts its states, from 1 */
@@ -205,7 +208,7 @@ struct inventory_fencing_token {
 struct inventory_purchase {
     /* Filled in by the caller: */
     char item[INVENTORY_NAME_MAX + 1];
-    char user[INVENTORY_NAME_MAX + 1];
+    char user[INVENTORY_USER_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE]; /* by inventory_key_digest() */
     int64_t quantity;
     bool locked;                          /* the caller holds the item's lock */

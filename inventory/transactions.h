@@ -31,7 +31,7 @@ struct inventory_transaction {
     /* Filled in by the caller: */
     enum inventory_transaction_kind kind;
     char id[INVENTORY_DIGEST_SIZE];    /* by inventory_key_digest(); a basket and a transfer may share one */
-    char user[INVENTORY_NAME_MAX + 1]; /* of a basket */
+    char user[INVENTORY_USER_MAX + 1]; /* of a basket */
     int count;
     /* An item may be in several lines. The two lines of a transfer are from and to. */
     struct inventory_line lines[INVENTORY_LINES_MAX];

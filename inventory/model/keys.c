@@ -6,16 +6,23 @@
 
 /* ---- names and digests ---- */
 
-bool inventory_name_valid(const char *name, size_t length) {
-    if (length < 1 || length > INVENTORY_NAME_MAX)
-        return false;
+/* Whether the text has 1 to `max` letters, digits and characters of `others`. */
+static bool name_consists_of(const char *name, size_t length, size_t max, const char *others) {
     for (size_t i = 0; i < length; i++) {
         char c = name[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-              c == '_' || c == '-'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              (c && strchr(others, c))))
             return false;
     }
-    return true;
+    return length >= 1 && length <= max;
+}
+
+bool inventory_name_valid(const char *name, size_t length) {
+    return name_consists_of(name, length, INVENTORY_NAME_MAX, "._-");
+}
+
+bool inventory_user_valid(const char *user, size_t length) {
+    return name_consists_of(user, length, INVENTORY_USER_MAX, "._-@:|+=~");
 }
 
 enum { DIGEST_BYTES = 16 };

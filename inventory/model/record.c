@@ -98,7 +98,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     if (!record_read_number(&at, &read.quantity))
         return false;
     size_t user_length = strcspn(at, " ");
-    if (user_length == 0 || user_length > INVENTORY_NAME_MAX || at[user_length] != ' ')
+    if (user_length == 0 || user_length > INVENTORY_USER_MAX || at[user_length] != ' ')
         return false;
     memcpy(read.user, at, user_length);
     at += user_length + 1;

@@ -14,7 +14,7 @@
 #include "base/redis/resp.h"
 #include "inventory/inventory.h"
 
-enum { RECORD_SIZE = 160 };
+enum { RECORD_SIZE = 400 };
 
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order);
 /* Reads a record of `item` and `digest` into `order`; false if the text is not a record. */

@@ -48,7 +48,7 @@ struct strategies {
     /* The call that is being sent: 3 arguments, for each item 4 keys and 1 argument, for each purchase 3
      * arguments. `texts` has its numbers and the fields of users. */
     const char *argv[SCRIPT_ARGV + 3 + (4 + 1 + 3) * INVENTORY_BATCH_MAX];
-    char texts[(2 * DECIMAL_SIZE + INVENTORY_NAME_MAX + 2) * INVENTORY_BATCH_MAX];
+    char texts[(2 * DECIMAL_SIZE + INVENTORY_USER_MAX + 2) * INVENTORY_BATCH_MAX];
 
     /* optimistic.c */
     struct optimistic *optimistic;

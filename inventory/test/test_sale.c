@@ -162,9 +162,9 @@ static void test_quantities(void) {
 /* Whatever is made of names and keys has room for the longest. */
 static void test_longest_names(void) {
     struct seller *seller = open_seller();
-    char item_name[INVENTORY_NAME_MAX + 1], user[INVENTORY_NAME_MAX + 1], key[INVENTORY_KEY_MAX + 1];
+    char item_name[INVENTORY_NAME_MAX + 1], user[INVENTORY_USER_MAX + 1], key[INVENTORY_KEY_MAX + 1];
     snprintf(item_name, sizeof item_name, "%0*d", INVENTORY_NAME_MAX, 1);
-    snprintf(user, sizeof user, "%0*d", INVENTORY_NAME_MAX, 2);
+    snprintf(user, sizeof user, "@:|+=~%0*d", INVENTORY_USER_MAX - 6, 2);
     snprintf(key, sizeof key, "%0*d", INVENTORY_KEY_MAX, 3);
     struct inventory_item item = terms(item_name, strategy, INVENTORY_STOCK_MAX);
     item.limit = INVENTORY_STOCK_MAX;

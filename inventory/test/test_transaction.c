@@ -178,7 +178,7 @@ static void test_longest(void) {
         snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s%s:%d", i ? " " : "", name,
                  INVENTORY_QUANTITY_MAX);
     }
-    const char *user = harness_repeat('u', INVENTORY_NAME_MAX);
+    const char *user = harness_repeat('~', INVENTORY_USER_MAX);
     struct txn *basket = txn_new(seller, "k1", lines), *more = txn_new(seller, "k2", lines);
     snprintf(basket->transaction.user, sizeof basket->transaction.user, "%s", user);
     snprintf(more->transaction.user, sizeof more->transaction.user, "%s", user);

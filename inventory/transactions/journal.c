@@ -113,7 +113,7 @@ bool journal_read(struct inventory_transaction *transaction, const char *record)
     if (!phase || (read.phase = journal_phase(phase)) == PHASE_NONE || !nonce ||
         !inventory_digest_valid(nonce) || !journal_read_ms(created, &read.created_ms) ||
         !journal_read_ms(expires, &read.expires_ms) || !user ||
-        (basket && !inventory_name_valid(user, strlen(user))) || !journal_read_lines(&read, rest) ||
+        (basket && !inventory_user_valid(user, strlen(user))) || !journal_read_lines(&read, rest) ||
         (!basket && read.count != 2))
         return false;
     snprintf(read.nonce, sizeof read.nonce, "%s", nonce);

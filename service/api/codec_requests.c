@@ -50,7 +50,7 @@ static void codec_refuse_text(const json_error_t *at, struct codec_error *error)
 
 /* ---- tables of fields: each body has one ---- */
 
-enum kind { NAME, INTEGER, INSTANT, STRATEGY, URL, LINES };
+enum kind { NAME, USER, INTEGER, INSTANT, STRATEGY, URL, LINES };
 
 struct field {
     const char *name;
@@ -87,6 +87,12 @@ static bool codec_read_field(json_t *value, const struct field *field, void *int
         if (!text || !inventory_name_valid(text, length))
             return codec_refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ -",
                                 INVENTORY_NAME_MAX);
+        memcpy(at, text, length + 1);
+        return true;
+    case USER:
+        if (!text || !inventory_user_valid(text, length))
+            return codec_refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ - @ : | + = ~",
+                                INVENTORY_USER_MAX);
         memcpy(at, text, length + 1);
         return true;
     case INTEGER:
@@ -158,7 +164,7 @@ static bool codec_read_body(const char *body, size_t length, const struct field 
 bool codec_read_purchase(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"item", offsetof(struct codec_purchase, item), 0, 0, NAME, false},
-        {"user", offsetof(struct codec_purchase, user), 0, 0, NAME, false},
+        {"user", offsetof(struct codec_purchase, user), 0, 0, USER, false},
         {"quantity", offsetof(struct codec_purchase, quantity), 1, INVENTORY_QUANTITY_MAX, INTEGER, false}};
     struct codec_purchase read;
     bool good = codec_read_body(body, length, fields, COUNT(fields), &read, error);
@@ -190,7 +196,7 @@ static bool codec_read_lines(json_t *lines, struct inventory_transaction *basket
 
 bool codec_read_basket(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
-        {"user", offsetof(struct inventory_transaction, user), 0, 0, NAME, false},
+        {"user", offsetof(struct inventory_transaction, user), 0, 0, USER, false},
         {"lines", 0, 0, 0, LINES, false}};
     ((struct inventory_transaction *)into)->kind = INVENTORY_BASKET;
     return codec_read_body(body, length, fields, COUNT(fields), into, error);
@@ -274,12 +280,13 @@ static bool plain_take(struct plain_reader *reader, char c) {
     return true;
 }
 
-/* Reads a string that is a valid name, so it has no escapes. */
-static bool plain_take_name(struct plain_reader *reader, char out[INVENTORY_NAME_MAX + 1]) {
+/* Reads a string that is valid, so it has no escapes. */
+static bool plain_take_text(struct plain_reader *reader, bool (*is_valid)(const char *text, size_t length),
+                            char *out) {
     if (!plain_take(reader, '"'))
         return false;
     const char *quote = memchr(reader->at, '"', (size_t)(reader->end - reader->at));
-    if (!quote || !inventory_name_valid(reader->at, (size_t)(quote - reader->at)))
+    if (!quote || !is_valid(reader->at, (size_t)(quote - reader->at)))
         return false;
     size_t length = (size_t)(quote - reader->at);
     memcpy(out, reader->at, length);
@@ -305,20 +312,20 @@ static bool plain_take_quantity(struct plain_reader *reader, int64_t *out) {
 bool codec_read_plain_purchase(const char *body, size_t length, struct codec_purchase *purchase) {
     struct plain_reader reader = {body, body + length};
     struct codec_purchase read;
-    enum { ITEM = 1, USER = 2, QUANTITY = 4 };
+    enum { HAS_ITEM = 1, HAS_USER = 2, HAS_QUANTITY = 4 };
     unsigned int seen = 0;
     for (int i = 0; i < 3; i++) {
         char name[INVENTORY_NAME_MAX + 1];
-        if (!plain_take(&reader, i == 0 ? '{' : ',') || !plain_take_name(&reader, name) ||
-            !plain_take(&reader, ':'))
+        if (!plain_take(&reader, i == 0 ? '{' : ',') ||
+            !plain_take_text(&reader, inventory_name_valid, name) || !plain_take(&reader, ':'))
             return false;
         unsigned int field;
-        if (strcmp(name, "item") == 0 && plain_take_name(&reader, read.item))
-            field = ITEM;
-        else if (strcmp(name, "user") == 0 && plain_take_name(&reader, read.user))
-            field = USER;
+        if (strcmp(name, "item") == 0 && plain_take_text(&reader, inventory_name_valid, read.item))
+            field = HAS_ITEM;
+        else if (strcmp(name, "user") == 0 && plain_take_text(&reader, inventory_user_valid, read.user))
+            field = HAS_USER;
         else if (strcmp(name, "quantity") == 0 && plain_take_quantity(&reader, &read.quantity))
-            field = QUANTITY;
+            field = HAS_QUANTITY;
         else
             return false;
         if (seen & field)

@@ -59,11 +59,11 @@ struct codec_error {
 enum {
     CODEC_BODY_SIZE = 1024,
     CODEC_HEALTH_SIZE = 8192, /* with all servers of the store */
-    CODEC_BASKET_SIZE = 512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + 2 * INVENTORY_NAME_MAX + 160)
+    CODEC_BASKET_SIZE = 512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + INVENTORY_NAME_MAX + INVENTORY_USER_MAX + 160)
 };
 
 struct codec_purchase {
-    char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_NAME_MAX + 1];
+    char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_USER_MAX + 1];
     int64_t quantity;
 };
 

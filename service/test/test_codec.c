@@ -42,6 +42,8 @@ static void plain(void) {
         {"{'item':'a','user':'u','quantity':1}", true},
         {"{'quantity':1000,'user':'A.b_c-9','item':'x'}", true},
         {"{'item': 'a', 'user': 'u', 'quantity': 10}", true},
+        {"{'item':'a','user':'auth0|ann+1=~:x@example.org','quantity':1}", true},
+        {"{'item':'a@b','user':'u','quantity':1}", false},
         {"\r\n{\n\t'user' : 'u' ,\n\t'item' : 'a' ,\n\t'quantity' : 25\n}\n", true},
         {"{'item':'a','item':'u','quantity':1}", false},
         {"{'quantity':1,'quantity':1,'user':'u'}", false},
@@ -97,7 +99,8 @@ static void purchases(void) {
         {"{'item':'a','user':'u','quantity':1}", "a", "u", 1},
         {" {\t'quantity' : 1000 , 'user':'A.b_c-9',\n'item':'x' }\r\n ", "x", "A.b_c-9", 1000},
         {"{'item':'\\u0061b','user':'u','quantity':7}", "ab", "u", 7},
-        {harness_format("{'item':'%s','user':'%s','quantity':5}", longest, longest), longest, longest, 5},
+        {harness_format("{'item':'%s','user':'%s%s','quantity':5}", longest, longest, longest), longest,
+         harness_repeat('z', 128), 5},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct codec_purchase purchase;
@@ -312,11 +315,14 @@ static const struct {
     enum reader reader;
     const char *before, *values, *after, *field;
 } bad_values[] = {
-#define NAMES                                                                                                \
-    "''|'a b'|'a/b'|'a:b'|'{a}'|'a\\n'|'\\''|5|null|['a']|true|'\xc3\xa9'|'a+'|'*'|'\\u00e9'|{'a':'a'}|"     \
-    "'a@'|'`'|'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"
-    {PURCHASE, "{'item':", NAMES, ",'user':'u','quantity':1}", "item"},
-    {PURCHASE, "{'item':'i','user':", NAMES, ",'quantity':1}", "user"},
+#define NAMES "''|'a b'|'a/b'|'{a}'|'a\\n'|'\\''|5|null|['a']|true|'\xc3\xa9'|'*'|'\\u00e9'|{'a':'a'}|'`'|"
+    {PURCHASE, "{'item':",
+     NAMES "'a:b'|'a+'|'a@'|'~'|'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
+     ",'user':'u','quantity':1}", "item"},
+    {PURCHASE, "{'item':'i','user':",
+     NAMES "'a,b'|'a#'|'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
+     ",'quantity':1}", "user"},
     {PURCHASE, "{'item':'i','user':'u','quantity':",
      "0|-1|1001|1.0|1e2|1E0|0.5|'1'|null|true|[1]|{}|-0|2147483648|4294967297|9223372036854775807|1.0e0|"
      "-9223372036854775808",
@@ -399,7 +405,7 @@ static void answers_at_their_longest(void) {
     struct inventory_order order = {
         .quantity = 1000, .state = INVENTORY_STATE_CANCELLED, .expires_ms = last_ms};
     memcpy(order.item, harness_repeat('i', 64), 65);
-    memcpy(order.user, harness_repeat('u', 64), 65);
+    memcpy(order.user, harness_repeat('u', 128), 129);
     memset(order.id, 'o', sizeof order.id - 1);
     const json_t *read = parse(body, codec_write_order(body, &order));
     CHECK_STR(text_of(read, "order"), order.id);
