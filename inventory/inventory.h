@@ -252,12 +252,19 @@ typedef void inventory_order_fn(void *ctx, enum inventory_status status, const s
 
 enum inventory_step { INVENTORY_READ, INVENTORY_CONFIRM, INVENTORY_CANCEL };
 
-/* Reads an order, or confirms or cancels its hold. The request counts from `arrived_ns` by the monotonic
- * clock (0: now): a hold that was not over then can still be settled, unless it was settled otherwise before.
+struct inventory_order_call {
+    enum inventory_step step;
+    /* The request counts from then by the monotonic clock (0: now): a hold that was not over then can still
+     * be settled, unless it was settled otherwise before. */
+    int64_t arrived_ns;
+    const char *owner; /* an order of another user is unknown; NULL: anybody's is found */
+};
+
+/* Reads an order, or confirms or cancels its hold. `call` is copied.
  * OK (with the order), UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED (with the order too), UNAVAILABLE,
  * UNKNOWN. */
-void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
-                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx);
+void inventory_order_step(struct inventory *inventory, const char *id,
+                          const struct inventory_order_call *call, inventory_order_fn *fn, void *ctx);
 
 /* Expires the due holds of all items, in small steps. Call it about twice a second, for one inventory of the
  * process. Items without holds cost nothing. */

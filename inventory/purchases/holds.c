@@ -22,11 +22,11 @@ static const struct redis_script due_script = {due_lua, due_lua_sha1};
 const struct redis_script settle_script = {settle_lua, settle_lua_sha1};
 
 int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
-                   const char *what, const char *first, const char *second) {
+                   const char *const args[SETTLE_ARGS]) {
     const char **key = argv + SCRIPT_ARGV;
     memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
     int count = shared_add_events(shared, keys, key, 3);
-    memcpy(key + count, (const char *[]){what, first, second}, SETTLE_ARGS * sizeof *key);
+    memcpy(key + count, args, SETTLE_ARGS * sizeof *key);
     return count;
 }
 
@@ -110,7 +110,8 @@ static void sweep_expire_next(struct sweep *sweep) {
     sale_keys_make(&keys, sweep->items[sweep->at]);
     failpoint(shared, "before", "expire", -1);
     sweep_note_sent(sweep);
-    int count = settle_command(argv, shared, &keys, "sweep", most.text, now.text);
+    int count =
+        settle_command(argv, shared, &keys, (const char *[SETTLE_ARGS]){"sweep", most.text, now.text, ""});
     router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv,
                sweep_on_expired, sweep);
 }

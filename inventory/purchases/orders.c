@@ -59,8 +59,8 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-void inventory_order_step(struct inventory *inventory, const char *id, enum inventory_step step,
-                          int64_t arrived_ns, inventory_order_fn *fn, void *ctx) {
+void inventory_order_step(struct inventory *inventory, const char *id,
+                          const struct inventory_order_call *wanted, inventory_order_fn *fn, void *ctx) {
     struct shared *shared = &inventory->shared;
     static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
@@ -74,16 +74,18 @@ void inventory_order_step(struct inventory *inventory, const char *id, enum inve
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *call = (struct step){.purchases = inventory->purchases, .step = step, .fn = fn, .ctx = ctx};
+    *call = (struct step){.purchases = inventory->purchases, .step = wanted->step, .fn = fn, .ctx = ctx};
     snprintf(call->item, sizeof call->item, "%s", item);
     snprintf(call->digest, sizeof call->digest, "%s", digest);
     struct sale_keys keys;
     sale_keys_make(&keys, item);
     struct number arrived = {""};
-    if (arrived_ns)
-        arrived = number_of(clock_wall_at_ms(shared->config.clock, arrived_ns));
+    if (wanted->arrived_ns)
+        arrived = number_of(clock_wall_at_ms(shared->config.clock, wanted->arrived_ns));
     const char *argv[SETTLE_ARGV];
-    int count = settle_command(argv, shared, &keys, names[step], digest, arrived.text);
+    int count = settle_command(argv, shared, &keys,
+                               (const char *[SETTLE_ARGS]){names[wanted->step], digest, arrived.text,
+                                                           wanted->owner ? wanted->owner : ""});
     router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, orders_on_step,
                call);
 }

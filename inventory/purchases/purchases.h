@@ -155,12 +155,12 @@ extern const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATE
 
 /* ---- holds.c ---- */
 
-/* Prints a call that confirms, cancels or expires (settle.lua), with three arguments. Returns the number of
- * keys. */
-enum { SETTLE_ARGS = 3, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
+/* Prints a call that confirms, cancels or expires (settle.lua), with the script's arguments. Returns the
+ * number of keys. */
+enum { SETTLE_ARGS = 4, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
 extern const struct redis_script settle_script;
 int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
-                   const char *what, const char *first, const char *second);
+                   const char *const args[SETTLE_ARGS]);
 
 /* Call it with the reply to each call that precedes expiring. If the reply took long, the store stood still,
  * and confirms that came in time may reach it only now. Then nothing expires by itself for

@@ -140,7 +140,8 @@ static void putback_sweep(const struct showing *showing, const struct receipt *r
         record_read(&order, receipt_place(receipt), receipt_field(receipt), receipt_record(receipt));
     struct number created = number_of(order.created_ms);
     const char *argv[SETTLE_ARGV];
-    int count = settle_command(argv, showing->purchases->shared, &keys, "over", "1000", created.text);
+    int count = settle_command(argv, showing->purchases->shared, &keys,
+                               (const char *[SETTLE_ARGS]){"over", "1000", created.text, ""});
     putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, NULL, NULL);
 }
 

@@ -1,8 +1,8 @@
 -- Settles holds: confirms, cancels or expires them. Also reads one order, since a due hold expires when it is read.
 --
 -- KEYS: item, holds, due[, events] (see stock.lua). ARGV: what, then
---   get: digest. confirm, cancel: digest, when the request arrived ('': now). Replies the record after the step, or false if there is no such order.
---     A request that arrived in time is not too late unless the hold was settled before. So a hold expires by itself only half a second after it
+--   get, confirm, cancel: digest, when the request arrived ('': now), whose order it must be ('': anybody's). Replies the record after the step, or
+--     false if there is no such order. A request that arrived in time is not too late unless the hold was settled before. So a hold expires by itself only half a second after it
 --     was due.
 --   sweep: how many holds at most, when the sweep began. Expires the holds that were due when the sweep began, since this call may have stood still
 --     together with requests that arrived in time. Then the item stands in the index of due times by its next hold. Replies {how many holds it
@@ -46,7 +46,8 @@ end
 
 local item, terms = read(key, ARGV[2])
 local record = item and item[5]
-if not record or string.sub(record, 1, 1) ~= 'h' then return record or false end
+if not record or ARGV[4] ~= '' and string.match(record, '^%a%d* %d+ (%S+)') ~= ARGV[4] then return false end
+if string.sub(record, 1, 1) ~= 'h' then return record end
 local now = clock()
 local over = what == 'get' and now - HOLD_GRACE_MS or math.min(now, tonumber(ARGV[3]) or now)
 local is_over = tonumber(string.match(record, '(%d+)$')) <= over

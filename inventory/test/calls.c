@@ -28,8 +28,7 @@ static void answer_note(struct answer *answer, enum inventory_status status, con
         memcpy(&answer->order, told, size);
 }
 
-/* Waits; `out` (NULL: not wanted) is filled where something was told. */
-static enum inventory_status answer_wait(struct answer *answer, void *out, size_t size) {
+enum inventory_status answer_wait(struct answer *answer, void *out, size_t size) {
     SHOP_UNTIL(answer->shop, answer->count > 0, "a call is answered");
     if (out && answer->told)
         memcpy(out, &answer->order, size);
@@ -112,10 +111,15 @@ enum inventory_status item_restock(struct seller *seller, const char *item, cons
     return answer_wait(item_restock_begin(seller, item, key, quantity), out, sizeof *out);
 }
 
-struct answer *order_step_begin(struct seller *seller, const char *id, enum inventory_step step) {
+struct answer *order_call_begin(struct seller *seller, const char *id,
+                                const struct inventory_order_call *call) {
     struct answer *answer = answer_make(seller);
-    inventory_order_step(seller->inventory, id, step, 0, on_order, answer);
+    inventory_order_step(seller->inventory, id, call, on_order, answer);
     return answer;
+}
+
+struct answer *order_step_begin(struct seller *seller, const char *id, enum inventory_step step) {
+    return order_call_begin(seller, id, &(struct inventory_order_call){.step = step});
 }
 
 enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,

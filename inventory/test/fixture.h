@@ -172,6 +172,10 @@ struct answer {
     };
 };
 
+/* Waits; `out` (NULL: not wanted) is filled where something was told. */
+enum inventory_status answer_wait(struct answer *answer, void *out, size_t size);
+struct answer *order_call_begin(struct seller *seller, const char *id,
+                                const struct inventory_order_call *call);
 struct answer *order_step_begin(struct seller *seller, const char *id, enum inventory_step step);
 struct answer *item_put_begin(struct seller *seller, const struct inventory_item *item);
 struct answer *item_read_begin(struct seller *seller, const char *item);

@@ -209,6 +209,27 @@ static void test_crossings(void) {
                 counts[INVENTORY_STATE_CONFIRMED]);
 }
 
+static enum inventory_status step_of(struct seller *seller, const char *id, enum inventory_step step,
+                                     const char *owner) {
+    struct inventory_order order;
+    struct inventory_order_call call = {.step = step, .owner = owner};
+    return answer_wait(order_call_begin(seller, id, &call), &order, sizeof order);
+}
+
+/* Another user's order is as unknown as one that is not there, whatever is asked. */
+static void test_owner(void) {
+    struct seller *seller = open_seller(10, 5);
+    const struct inventory_order *held = hold(seller, "ann", 1);
+    for (int step = INVENTORY_READ; step <= INVENTORY_CANCEL; step++) {
+        CHECK_STATUS(step_of(seller, held->id, (enum inventory_step)step, "bob"), INVENTORY_UNKNOWN_ORDER);
+        CHECK_STATUS(step_of(seller, held->id, (enum inventory_step)step, "an"), INVENTORY_UNKNOWN_ORDER);
+    }
+    check_books(seller, &redis, "phone", 9, 1, 0);
+    CHECK_STATUS(step_of(seller, held->id, INVENTORY_READ, "ann"), INVENTORY_OK);
+    CHECK_STATUS(step_of(seller, held->id, INVENTORY_CANCEL, "ann"), INVENTORY_OK);
+    check_books(seller, &redis, "phone", 10, 0, 0);
+}
+
 static void test_unknown_orders(void) {
     struct seller *seller = open_seller(10, 0);
     const struct inventory_order *order = hold(seller, "ann", 1);
@@ -287,6 +308,7 @@ int main(int argc, char **argv) {
     run_case("one sweeps 250 holds", test_sweep, 1);
     run_case("two sweep 250 holds, once", test_sweep, 2);
     harness_run("confirm, cancel and expiry at once", test_crossings);
+    harness_run("an order of somebody else", test_owner);
     harness_run("unknown orders and what is no order's id", test_unknown_orders);
     harness_run("a list of holds that is wrong", test_sweep_with_wrong_list);
     harness_run("holds of an item that is gone", test_item_gone);

@@ -61,8 +61,9 @@ static void order_on_step(void *ctx, enum inventory_status status, const struct 
 
 static void order_step(struct http_request *request, const char *name, enum inventory_step step) {
     if (step == INVENTORY_READ || codec_read_request(request, codec_read_nothing, NULL))
-        inventory_order_step(request_thread(request)->inventory, name, step, request->arrived_ns,
-                             order_on_step, request);
+        inventory_order_step(request_thread(request)->inventory, name,
+                             &(struct inventory_order_call){step, request->arrived_ns, NULL}, order_on_step,
+                             request);
 }
 
 void orders_get(struct http_request *request, const char *name) {
