@@ -55,9 +55,11 @@ FUZZERS    := $(addprefix build/fuzz/,$(call named,fuzz,))
 # lock/bench is one program, build/lock-bench.
 BENCHES    := $(patsubst %.c,$(BUILD)/bench-%,$(notdir $(wildcard $(patsubst %,%/bench/*.c,$(filter-out lock,$(MODULES))))))
 
-# Text that programs carry with them: X.lua becomes X_lua in X.lua.h. Scripts that move stock begin with stock.lua.
+# Text that programs carry with them: X.lua becomes X_lua in X.lua.h. Scripts that move stock begin with stock.lua, those of orders with
+# order.lua, too.
 STOCK_SCRIPTS := restock settle putback purchase fenced basket line
-TEXTS      := $(filter-out %/stock.lua,$(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua))) $(wildcard service/*/*.json loadtest/lab/page/* loadtest/lab/draw/*.css)
+ORDER_SCRIPTS := settle putback
+TEXTS      := $(filter-out %/stock.lua %/order.lua,$(foreach d,inventory lock loadtest,$(wildcard $d/*/*.lua $d/*/*/*.lua))) $(wildcard service/*/*.json loadtest/lab/page/* loadtest/lab/draw/*.css)
 GEN        := $(addprefix $(BUILD)/gen/,$(addsuffix .h,$(notdir $(TEXTS)))) $(BUILD)/gen/etcd.pb-c.h
 # A header whose text is gone must not satisfy an include any more.
 stale      := $(filter-out $(GEN),$(wildcard $(BUILD)/gen/*.h))
@@ -333,6 +335,8 @@ $(O)/gen/%.o: $(BUILD)/gen/%.c
 
 $(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(STOCK_SCRIPTS))): STOCK := inventory/store/stock.lua
 $(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(STOCK_SCRIPTS))): inventory/store/stock.lua
+$(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(ORDER_SCRIPTS))): STOCK := inventory/store/stock.lua inventory/purchases/order.lua
+$(addprefix $(BUILD)/gen/,$(addsuffix .lua.h,$(ORDER_SCRIPTS))): inventory/purchases/order.lua
 $(BUILD)/gen/%.h: % base/embed.sh ; @mkdir -p $(@D) && echo '  EMBED $<' && base/embed.sh $(subst .,_,$*) $(STOCK) $< > $@
 
 -include $(patsubst %.c,$(O)/%.d,$(SOURCES))

@@ -22,9 +22,10 @@
 #include "base/clock.h"
 
 enum {
-    INVENTORY_NAME_MAX = 64,  /* longest item */
-    INVENTORY_USER_MAX = 128, /* longest user */
-    INVENTORY_KEY_MAX = 255,  /* longest idempotency key */
+    INVENTORY_NAME_MAX = 64,     /* longest item */
+    INVENTORY_USER_MAX = 128,    /* longest user */
+    INVENTORY_KEY_MAX = 255,     /* longest idempotency key */
+    INVENTORY_PAYMENT_MAX = 128, /* longest reference of a payment */
     INVENTORY_QUANTITY_MAX = 1000,
     INVENTORY_DIGEST_SIZE = 23, /* a key's digest with its NUL */
     INVENTORY_ORDER_SIZE = INVENTORY_NAME_MAX + 1 + INVENTORY_DIGEST_SIZE,
@@ -49,19 +50,23 @@ enum inventory_status {
     INVENTORY_OF_BASKET, /* the order is a line of a held basket, which is confirmed or cancelled as a whole
                           */
     INVENTORY_PENDING,   /* the transaction is in flight, or was left unfinished: repeat it under its locks */
-    INVENTORY_CROSS_SLOT,  /* the items lie in several slots of a cluster, which no script reaches at once */
-    INVENTORY_EXISTS,      /* the item exists on other terms */
-    INVENTORY_KEY_REUSED,  /* the key belongs to another request */
-    INVENTORY_TOO_MANY,    /* the stock would pass INVENTORY_STOCK_MAX */
-    INVENTORY_CONFIRMED,   /* cannot cancel: it was confirmed first */
-    INVENTORY_CANCELLED,   /* cannot confirm: it was cancelled first */
-    INVENTORY_EXPIRED,     /* cannot do either: the hold ran out first */
-    INVENTORY_WANTS_LOCK,  /* acquire the locks of its items, and call again with `locked` set */
-    INVENTORY_REFUSED,     /* the strategy is for lessons, and teaching mode is off */
-    INVENTORY_STALE,       /* a newer fencing token was seen; nothing was done */
-    INVENTORY_OVERLOADED,  /* too many wait already; nothing was done */
-    INVENTORY_UNAVAILABLE, /* the store cannot be used; nothing was done */
-    INVENTORY_UNKNOWN,     /* sent, no reply: it may have been done. Repeat it with the same key */
+    INVENTORY_CROSS_SLOT, /* the items lie in several slots of a cluster, which no script reaches at once */
+    INVENTORY_EXISTS,     /* the item exists on other terms */
+    INVENTORY_KEY_REUSED, /* the key belongs to another request */
+    INVENTORY_TOO_MANY,   /* the stock would pass INVENTORY_STOCK_MAX */
+    INVENTORY_CONFIRMED,  /* cannot cancel: it was confirmed first */
+    INVENTORY_CANCELLED,  /* cannot confirm: it was cancelled first */
+    INVENTORY_EXPIRED,    /* cannot do either: the hold ran out first */
+    INVENTORY_IN_PAYMENT, /* the buyer cannot cancel while the order is being paid */
+    INVENTORY_PAYMENT_DIFFERS, /* the order has another payment, or was confirmed without one */
+    INVENTORY_PAY_TOO_LONG,    /* more than the item's pay_ms */
+    INVENTORY_OVER_RETURN,     /* fewer units are left to return */
+    INVENTORY_WANTS_LOCK,      /* acquire the locks of its items, and call again with `locked` set */
+    INVENTORY_REFUSED,         /* the strategy is for lessons, and teaching mode is off */
+    INVENTORY_STALE,           /* a newer fencing token was seen; nothing was done */
+    INVENTORY_OVERLOADED,      /* too many wait already; nothing was done */
+    INVENTORY_UNAVAILABLE,     /* the store cannot be used; nothing was done */
+    INVENTORY_UNKNOWN,         /* sent, no reply: it may have been done. Repeat it with the same key */
 };
 
 /* How an item is sold. docs/sell.md says what is wrong with each. */
@@ -85,6 +90,8 @@ bool inventory_strategy_teaches(enum inventory_strategy strategy);
 bool inventory_name_valid(const char *name, size_t length);
 /* A user: 1 to 128 of these and @ : | + = ~ (addresses, and the subjects of login providers). */
 bool inventory_user_valid(const char *user, size_t length);
+/* The reference of a payment: 1 to 128 visible ASCII characters. */
+bool inventory_payment_valid(const char *payment, size_t length);
 
 struct inventory;
 
@@ -171,7 +178,9 @@ const char *inventory_last_error(const struct inventory *inventory);
 
 enum inventory_state {
     INVENTORY_STATE_HELD,
+    INVENTORY_STATE_PAYING, /* held, and the buyer has begun to pay */
     INVENTORY_STATE_CONFIRMED,
+    INVENTORY_STATE_RETURNED, /* confirmed, and all units were returned */
     INVENTORY_STATE_CANCELLED,
     INVENTORY_STATE_EXPIRED,
     INVENTORY_STATE_ABORTED, /* a line of a basket that failed: it never was an order */
@@ -186,10 +195,16 @@ struct inventory_order {
     char user[INVENTORY_USER_MAX + 1];
     int64_t quantity;
     enum inventory_state state;
-    int64_t version;                    /* counts its states, from 1 */
-    int64_t created_ms;                 /* by the store's clock */
-    int64_t expires_ms;                 /* of the hold, also after it was settled; 0: there was no hold */
-    char basket[INVENTORY_DIGEST_SIZE]; /* the basket whose line it is; "": none */
+    int64_t version;    /* counts its changes, from 1 */
+    int64_t created_ms; /* by the store's clock */
+    int64_t expires_ms; /* of the hold, also after it was settled; 0: there was no hold */
+    int64_t settled_ms; /* when it was confirmed, cancelled or expired; 0: it was born confirmed,
+                         * or is not settled yet */
+    int64_t returned;   /* units that were returned after it was confirmed */
+    bool late;          /* it had expired, and a late confirm took its units again */
+    bool refund_due;    /* a confirm was refused for good: its payment is to be refunded */
+    char basket[INVENTORY_DIGEST_SIZE];      /* the basket whose line it is; "": none */
+    char payment[INVENTORY_PAYMENT_MAX + 1]; /* its reference; "": none was named */
     /* The order's basket is held, or not decided yet, so its units count as held.
      * inventory_transaction_find() tells the basket's state. */
     bool pending;
@@ -250,19 +265,43 @@ void inventory_purchase_begin(struct inventory *inventory, struct inventory_purc
 
 typedef void inventory_order_fn(void *ctx, enum inventory_status status, const struct inventory_order *order);
 
-enum inventory_step { INVENTORY_READ, INVENTORY_CONFIRM, INVENTORY_CANCEL };
+enum inventory_step {
+    INVENTORY_READ,
+    INVENTORY_CONFIRM,
+    INVENTORY_CANCEL,
+    INVENTORY_PAY,
+    INVENTORY_RETURN,
+    INVENTORY_STEPS
+};
 
 struct inventory_order_call {
     enum inventory_step step;
     /* The request counts from then by the monotonic clock (0: now): a hold that was not over then can still
      * be settled, unless it was settled otherwise before. */
     int64_t arrived_ns;
-    const char *owner; /* an order of another user is unknown; NULL: anybody's is found */
+    const char *owner;   /* the buyer who calls: an order of another user is unknown. NULL: the shop calls */
+    const char *payment; /* CONFIRM: NULL if none is named. PAY: never NULL */
+    int64_t pay_ms;      /* PAY: how long it may take; -1: the item's pay_ms */
+    /* RETURN: by inventory_key_digest(), with the order's id as the user; one to INVENTORY_QUANTITY_MAX
+     * units; whether they are for sale again, or leave the stock. */
+    char digest[INVENTORY_DIGEST_SIZE];
+    int64_t quantity;
+    bool restock;
 };
 
-/* Reads an order, or confirms or cancels its hold. `call` is copied.
- * OK (with the order), UNKNOWN_ORDER, CONFIRMED, CANCELLED, EXPIRED (with the order too), UNAVAILABLE,
- * UNKNOWN. */
+/* Reads an order, or does a step of it. `call` is copied. OK: done, with the order; REPLAYED: done before,
+ * with the order as it is now; UNKNOWN_ORDER; UNAVAILABLE, UNKNOWN.
+ *
+ * CONFIRM: of an order that has expired it takes the units again, if they are there and the limit allows it:
+ *   OK, and the order is `late`. Otherwise EXPIRED. CANCELLED: it was cancelled before. After either the
+ * order has `refund_due`, and that is final. CANCEL: also CONFIRMED, EXPIRED; IN_PAYMENT for its owner. PAY:
+ * the order is `paying`, and expires no earlier than pay_ms from now. Also CONFIRMED (without a payment),
+ *   CANCELLED, EXPIRED, PAY_TOO_LONG.
+ * RETURN: of a confirmed order. OVER_RETURN (with the order, which tells how much was returned), CANCELLED,
+ *   EXPIRED, KEY_REUSED.
+ * CONFIRM and PAY: PAYMENT_DIFFERS, if the order has another payment, or was confirmed without one.
+ *
+ * All but UNKNOWN_ORDER, UNAVAILABLE and UNKNOWN come with the order. */
 void inventory_order_step(struct inventory *inventory, const char *id,
                           const struct inventory_order_call *call, inventory_order_fn *fn, void *ctx);
 
@@ -279,6 +318,7 @@ struct inventory_item {
     int64_t limit;              /* units that a user may have; 0: any number */
     int64_t starts_ms, ends_ms; /* by the store's clock; 0: no bound */
     int64_t hold_ms;            /* 0: sold at once */
+    int64_t pay_ms;             /* how long a payment may take, at most */
     enum inventory_strategy strategy;
 };
 

@@ -22,7 +22,7 @@ static void create_items(redisContext *redis, int items) {
     for (int i = 0; i < items; i++) {
         redisReply *reply = redisCommand(redis,
                                          "HSET seckill:{bench}:%d terms %s available 1000000000 held 0 sold "
-                                         "0 shortage 0 restocked 0 returned 0",
+                                         "0 shortage 0 restocked 0 released 0 returned 0",
                                          i, "1000000000 5 0 0 0 batch");
         if (!reply || reply->type == REDIS_REPLY_ERROR)
             fail("cannot create an item");

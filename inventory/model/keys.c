@@ -25,6 +25,14 @@ bool inventory_user_valid(const char *user, size_t length) {
     return name_consists_of(user, length, INVENTORY_USER_MAX, "._-@:|+=~");
 }
 
+bool inventory_payment_valid(const char *payment, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        if (payment[i] < 0x21 || payment[i] > 0x7e)
+            return false;
+    }
+    return length >= 1 && length <= INVENTORY_PAYMENT_MAX;
+}
+
 enum { DIGEST_BYTES = 16 };
 
 static void digest_print(char digest[INVENTORY_DIGEST_SIZE], const unsigned char bytes[DIGEST_BYTES]) {

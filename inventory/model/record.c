@@ -30,15 +30,25 @@ bool inventory_strategy_find(const char *name, enum inventory_strategy *strategy
 }
 
 const char *inventory_state_name(enum inventory_state state) {
-    static const char *const names[] = {"held", "confirmed", "cancelled", "expired", "aborted"};
+    static const char *const names[] = {"held",      "paying",  "confirmed", "returned",
+                                        "cancelled", "expired", "aborted"};
     return names[state];
 }
 
 /* ---- the record of an order ---- */
 
 /* The letter of each enum inventory_state; the last letter is of a held order of a basket. */
-static const char state_letters[] = "hcxeub";
+static const char state_letters[] = "hpcrxeub";
 enum { STATE_OF_BASKET = INVENTORY_STATES };
+
+static char *record_append_tag(char *at, char tag, int64_t number) {
+    if (number == 0)
+        return at;
+    *at++ = ' ';
+    *at++ = tag;
+    *at++ = '=';
+    return decimal_append(at, (uint64_t)number);
+}
 
 void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
     char *at = out;
@@ -52,7 +62,13 @@ void record_print(char out[RECORD_SIZE], const struct inventory_order *order) {
     if (order->expires_ms || order->basket[0])
         at = decimal_append(stpcpy(at, " "), (uint64_t)order->expires_ms);
     if (order->basket[0])
-        stpcpy(stpcpy(at, " "), order->basket);
+        at = stpcpy(stpcpy(at, " "), order->basket);
+    if (order->payment[0])
+        at = stpcpy(stpcpy(at, " p="), order->payment);
+    at = record_append_tag(at, 's', order->settled_ms);
+    at = record_append_tag(at, 'l', order->late);
+    at = record_append_tag(at, 'r', order->returned);
+    record_append_tag(at, 'd', order->refund_due);
 }
 
 /* Reads digits up to a blank or the end, and skips the blank. False: no digits, too many, or nothing after
@@ -77,14 +93,71 @@ static bool record_read_version(const char **at, int64_t *version) {
     return record_read_number(at, version) && *version > 1 && **at;
 }
 
-/* What follows CREATED_MS: nothing, EXPIRES_MS, or EXPIRES_MS and BASKET. */
-static bool record_read_rest(const char *at, struct inventory_order *order) {
-    if (*at && !record_read_number(&at, &order->expires_ms))
+/* Copies a word of at most `most` characters up to a blank or the end, and skips the blank. False: it is
+ * empty or too long, or nothing follows the blank. */
+static bool record_read_word(const char **at, char *word, size_t most) {
+    size_t length = strcspn(*at, " ");
+    if (length == 0 || length > most || ((*at)[length] && !(*at)[length + 1]))
         return false;
-    if (*at && !inventory_digest_valid(at))
-        return false;
-    snprintf(order->basket, sizeof order->basket, "%s", at);
+    memcpy(word, *at, length);
+    word[length] = '\0';
+    *at += length + ((*at)[length] == ' ');
     return true;
+}
+
+static bool record_has_tag(const char *at) {
+    return *at && at[1] == '=';
+}
+
+/* False if the tag is there and its value is wrong, or not from 1 to `most`. */
+static bool record_read_tag(const char **at, char tag, int64_t most, int64_t *number) {
+    if (**at != tag || !record_has_tag(*at))
+        return true;
+    *at += 2;
+    return record_read_number(at, number) && *number >= 1 && *number <= most;
+}
+
+static bool record_read_tags(const char *at, struct inventory_order *order) {
+    int64_t late = 0, due = 0;
+    if (*at == 'p' && record_has_tag(at)) {
+        at += 2;
+        if (!record_read_word(&at, order->payment, INVENTORY_PAYMENT_MAX) ||
+            !inventory_payment_valid(order->payment, strlen(order->payment)))
+            return false;
+    }
+    if (!record_read_tag(&at, 's', INT64_MAX, &order->settled_ms) || !record_read_tag(&at, 'l', 1, &late) ||
+        !record_read_tag(&at, 'r', order->quantity, &order->returned) || !record_read_tag(&at, 'd', 1, &due))
+        return false;
+    order->late = late;
+    order->refund_due = due;
+    return *at == '\0';
+}
+
+/* What follows CREATED_MS: [EXPIRES_MS [BASKET]] and tags. */
+static bool record_read_rest(const char *at, struct inventory_order *order) {
+    if (*at && !record_has_tag(at) && !record_read_number(&at, &order->expires_ms))
+        return false;
+    if (*at && !record_has_tag(at) &&
+        (!record_read_word(&at, order->basket, INVENTORY_DIGEST_SIZE - 1) ||
+         !inventory_digest_valid(order->basket)))
+        return false;
+    return record_read_tags(at, order);
+}
+
+/* Whether an order may have this state and these marks. */
+static bool record_is_plausible(const struct inventory_order *order) {
+    bool is_confirmed = order->state == INVENTORY_STATE_CONFIRMED || order->state == INVENTORY_STATE_RETURNED;
+    bool of_basket = order->pending || order->state == INVENTORY_STATE_ABORTED;
+    bool of_none =
+        (order->state == INVENTORY_STATE_HELD && !order->pending) || order->state == INVENTORY_STATE_PAYING;
+    /* Only a confirmed order, or a line of a basket, may lack the time at which its hold expires. */
+    if (order->expires_ms == 0 && !is_confirmed && !order->basket[0])
+        return false;
+    if (order->basket[0] ? of_none : of_basket)
+        return false;
+    if ((order->late || order->returned) && !is_confirmed)
+        return false;
+    return (order->state == INVENTORY_STATE_RETURNED) == (is_confirmed && order->returned == order->quantity);
 }
 
 bool record_read(struct inventory_order *order, const char *item, const char *digest, const char *record) {
@@ -97,19 +170,9 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
     read.state = read.pending ? INVENTORY_STATE_HELD : (enum inventory_state)(letter - state_letters);
     if (!record_read_number(&at, &read.quantity))
         return false;
-    size_t user_length = strcspn(at, " ");
-    if (user_length == 0 || user_length > INVENTORY_USER_MAX || at[user_length] != ' ')
-        return false;
-    memcpy(read.user, at, user_length);
-    at += user_length + 1;
-    if (!record_read_number(&at, &read.created_ms) || !record_read_rest(at, &read))
-        return false;
-    /* Only a confirmed order, or a line of a basket, may lack the time at which its hold expires. */
-    if (read.expires_ms == 0 && read.state != INVENTORY_STATE_CONFIRMED && !read.basket[0])
-        return false;
-    bool by_basket = read.pending || read.state == INVENTORY_STATE_ABORTED;
-    bool by_itself = read.state == INVENTORY_STATE_HELD && !read.pending;
-    if (read.basket[0] ? by_itself : by_basket)
+    if (!record_read_word(&at, read.user, INVENTORY_USER_MAX) || !*at ||
+        !record_read_number(&at, &read.created_ms) || !record_read_rest(at, &read) ||
+        !record_is_plausible(&read))
         return false;
     snprintf(read.item, sizeof read.item, "%s", item);
     snprintf(read.id, sizeof read.id, "%s:%s", item, digest);
@@ -122,14 +185,14 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
 const char *const item_fields[ITEM_FIELDS] = {"terms", "restocked", "available", "held", "sold", "shortage"};
 
 void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item) {
-    snprintf(out, ITEM_TERMS_SIZE, "%lld %lld %lld %lld %lld %s", (long long)item->initial,
+    snprintf(out, ITEM_TERMS_SIZE, "%lld %lld %lld %lld %lld %lld %s", (long long)item->initial,
              (long long)item->limit, (long long)item->starts_ms, (long long)item->ends_ms,
-             (long long)item->hold_ms, inventory_strategy_name(item->strategy));
+             (long long)item->hold_ms, (long long)item->pay_ms, inventory_strategy_name(item->strategy));
 }
 
 bool item_terms_read(struct inventory_item *item, const char *terms) {
-    int64_t *const numbers[] = {&item->initial, &item->limit, &item->starts_ms, &item->ends_ms,
-                                &item->hold_ms};
+    int64_t *const numbers[] = {&item->initial, &item->limit,   &item->starts_ms,
+                                &item->ends_ms, &item->hold_ms, &item->pay_ms};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char *end;
         *numbers[i] = strtoll(terms, &end, 10);

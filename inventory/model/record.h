@@ -2,12 +2,19 @@
  *
  * The record of an order stands under the digest of its key:
  *
- *     STATE[VERSION] QUANTITY USER CREATED_MS [EXPIRES_MS]        an order by itself; STATE is h c x or e
- *     STATE[VERSION] QUANTITY USER CREATED_MS EXPIRES_MS BASKET   a line of a basket; STATE is b c x e or u
+ *     STATE[VERSION] QUANTITY USER CREATED_MS [EXPIRES_MS][ TAG=VALUE]…        an order by itself
+ *     STATE[VERSION] QUANTITY USER CREATED_MS EXPIRES_MS BASKET[ TAG=VALUE]…   a line of a basket
  *
- * h held, c confirmed, x cancelled, e expired, b held by its basket or not decided yet, u aborted. VERSION
- * counts the order's states from 1, and is left out while it is 1: of two records of an order, the one with
- * the higher version is the newer one. */
+ * STATE is h held, p paying, c confirmed, r returned, x cancelled or e expired; of a line also b held by its
+ * basket or not decided yet, or u aborted, but not h. VERSION counts the order's changes from 1, and is left
+ * out while it is 1: of two records of an order, the one with the higher version is the newer one. The tags,
+ * each at most once and in this order:
+ *
+ *     p  the reference of the payment
+ *     s  when the order was confirmed, cancelled or expired (ms); left out where it was born confirmed
+ *     l  1: confirmed late, after it had expired
+ *     r  units that were returned
+ *     d  1: a confirm came too late, and was refused for good: its payment is to be refunded */
 #ifndef INVENTORY_MODEL_RECORD_H
 #define INVENTORY_MODEL_RECORD_H
 
@@ -22,7 +29,7 @@ bool record_read(struct inventory_order *order, const char *item, const char *di
 
 /* ---- an item: the terms of its sale, and its counters ---- */
 
-/* INITIAL LIMIT STARTS ENDS HOLD STRATEGY */
+/* INITIAL LIMIT STARTS ENDS HOLD PAY STRATEGY */
 enum { ITEM_TERMS_SIZE = 160 };
 void item_terms_print(char out[ITEM_TERMS_SIZE], const struct inventory_item *item);
 /* Sets only the terms of `item`. False: the text is not the terms of an item. */

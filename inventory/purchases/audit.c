@@ -24,7 +24,7 @@ enum { PAGE = 500, CURSOR_SIZE = 24, PAUSE_MOST_MS = 100, WAITING_MOST = 1024 };
 enum { MOVES_MOST = 50, MOVED_PAUSE_MS = 20 };
 
 /* The parts of a reply, by index. */
-enum { AT_ITEM, AT_RETURNED, AT_FIELDS, AT_HOLDS, AT_PAGE };
+enum { AT_ITEM, AT_GIVEN_BACK, AT_FIELDS, AT_HOLDS, AT_PAGE };
 
 struct waiter {
     STAILQ_ENTRY(waiter) next;
@@ -106,7 +106,7 @@ static void audit_ask_moment(struct purchases *purchases, struct redis *redis, c
     item_command(argv, keys->item);
     redis_callf(redis, NULL, NULL, "MULTI");
     redis_call(redis, audit_on_queued, purchases, ITEM_ARGC, argv);
-    redis_callf(redis, NULL, NULL, "HGET %s returned", keys->item);
+    redis_callf(redis, NULL, NULL, "HMGET %s released returned", keys->item);
     redis_callf(redis, NULL, NULL, "HLEN %s", keys->item);
     redis_callf(redis, NULL, NULL, "ZCOUNT %s -inf (+inf", keys->holds);
     if (page)
@@ -161,7 +161,11 @@ static enum inventory_status audit_read_moment(struct audit_moment *moment, cons
         return INVENTORY_UNAVAILABLE;
     if (!item_read(&moment->item, name, redis_value_at(value, AT_ITEM)))
         return INVENTORY_UNKNOWN_ITEM;
-    moment->returned = redis_value_integer(redis_value_at(value, AT_RETURNED), 0);
+    const struct redis_value *given_back = redis_value_at(value, AT_GIVEN_BACK);
+    if (redis_value_count(given_back) != 2)
+        return INVENTORY_UNAVAILABLE;
+    moment->released = redis_value_integer(redis_value_at(given_back, 0), 0);
+    moment->returned = redis_value_integer(redis_value_at(given_back, 1), 0);
     moment->fields = redis_value_integer(redis_value_at(value, AT_FIELDS), 0);
     moment->holds = redis_value_integer(redis_value_at(value, AT_HOLDS), 0);
     return INVENTORY_OK;

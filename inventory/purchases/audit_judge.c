@@ -24,15 +24,20 @@ static void audit_count_order(struct audit_count *count, const char *record) {
         audit->unreadable++;
         return;
     }
-    count->units += order.quantity;
+    bool is_sold = order.state == INVENTORY_STATE_CONFIRMED || order.state == INVENTORY_STATE_RETURNED;
+    bool is_held = order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_PAYING;
+    count->taken += order.quantity * (1 + order.late);
+    count->sold += is_sold ? order.quantity : 0;
+    count->released += order.quantity * ((!is_sold && !is_held) + order.late);
+    count->returned += order.returned;
     audit->orders[order.state]++;
-    audit->units[order.state] += order.quantity;
+    audit->units[order.state] += order.quantity - order.returned;
     if (order.pending) {
         audit->pending_orders++;
         audit->pending += order.quantity;
     }
-    if (order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_CONFIRMED)
-        count->by_orders += audit_user_weight(count, order.user, order.quantity);
+    if (is_held || is_sold)
+        count->by_orders += audit_user_weight(count, order.user, order.quantity - order.returned);
 }
 
 static void audit_count_user(struct audit_count *count, const char *user, int64_t had) {
@@ -45,7 +50,8 @@ static void audit_count_user(struct audit_count *count, const char *user, int64_
 
 /* Whether it is a field of the item itself, see stock.lua. */
 static bool audit_is_item_field(const char *field) {
-    return text_index(item_fields, ITEM_FIELDS, field) >= 0 || strcmp(field, "returned") == 0;
+    return text_index(item_fields, ITEM_FIELDS, field) >= 0 || strcmp(field, "released") == 0 ||
+           strcmp(field, "returned") == 0;
 }
 
 void audit_count_page(struct audit_count *count, const struct redis_value *page) {
@@ -80,13 +86,13 @@ static int64_t audit_nowhere(const struct inventory_item *item) {
     return audit_stock(item) - item->available - item->held - item->sold;
 }
 
-static int64_t audit_returned_units(const struct inventory_audit *audit) {
-    return audit->units[INVENTORY_STATE_CANCELLED] + audit->units[INVENTORY_STATE_EXPIRED] +
-           audit->units[INVENTORY_STATE_ABORTED];
+static int64_t audit_held_units(const struct inventory_audit *audit) {
+    return audit->units[INVENTORY_STATE_HELD] + audit->units[INVENTORY_STATE_PAYING];
 }
 
 static int64_t audit_entered_holds(const struct inventory_audit *audit) {
-    return audit->orders[INVENTORY_STATE_HELD] - audit->pending_orders;
+    return audit->orders[INVENTORY_STATE_HELD] + audit->orders[INVENTORY_STATE_PAYING] -
+           audit->pending_orders;
 }
 
 /* ---- nothing changed: all counts must be equal ---- */
@@ -94,31 +100,39 @@ static int64_t audit_entered_holds(const struct inventory_audit *audit) {
 static void audit_judge_exact(struct audit_count *count) {
     struct inventory_audit *audit = &count->audit;
     const struct inventory_item *item = &audit->item;
-    int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
+    int64_t held = audit_held_units(audit), sold = audit->units[INVENTORY_STATE_CONFIRMED];
     audit->oversold = larger(held + sold - audit_stock(item), 0);
     audit->conserved = item->available >= 0 && audit_nowhere(item) == 0 && item->held == held &&
                        item->sold == sold && audit->holds == audit_entered_holds(audit) &&
                        (item->limit == 0 || count->by_counters == count->by_orders) &&
-                       count->last.returned == audit_returned_units(audit) && audit->over_limit == 0 &&
-                       audit->unreadable == 0;
+                       count->last.released == count->released && count->last.returned == count->returned &&
+                       audit->over_limit == 0 && audit->unreadable == 0;
 }
 
 /* ---- the item sold meanwhile ----
  *
  * Each order is read in a state that it had between the two moments; an order made in between may be missing.
- * Three numbers only grow: units sold, since a confirmed order stays confirmed; units returned, likewise; and
- * held + sold + returned, which is all that was ever debited. So the sums over the orders must lie between
- * the counters at the two moments. */
+ * Some numbers only grow: all units that were ever sold, that were ever given back, and that were ever taken,
+ * which is held + sold + all that was given back. So the sums over the orders must lie between the counters
+ * at the two moments. */
 
 struct change {
     int64_t created; /* new fields */
-    int64_t taken, sold, returned;
+    int64_t taken, sold, back;
     /* Units debited, but in no other counter yet: only with strategies that write step by step. */
     int64_t nowhere;
 };
 
+static int64_t audit_back(const struct audit_moment *moment) {
+    return moment->released + moment->returned;
+}
+
 static int64_t audit_taken(const struct audit_moment *moment) {
-    return moment->item.held + moment->item.sold + moment->returned;
+    return moment->item.held + moment->item.sold + audit_back(moment);
+}
+
+static int64_t audit_sold(const struct audit_moment *moment) {
+    return moment->item.sold + moment->returned;
 }
 
 /* False: a number that only grows has become smaller. */
@@ -126,9 +140,9 @@ static bool audit_read_change(const struct audit_count *count, struct change *ch
     const struct audit_moment *first = &count->first, *last = &count->last;
     *change = (struct change){.created = last->fields - first->fields,
                               .taken = audit_taken(last) - audit_taken(first),
-                              .sold = last->item.sold - first->item.sold,
-                              .returned = last->returned - first->returned};
-    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->returned >= 0 &&
+                              .sold = audit_sold(last) - audit_sold(first),
+                              .back = audit_back(last) - audit_back(first)};
+    return change->created >= 0 && change->taken >= 0 && change->sold >= 0 && change->back >= 0 &&
            within(count->fields, first->fields, last->fields);
 }
 
@@ -143,17 +157,18 @@ static bool audit_counters_agree(const struct inventory_item *item) {
 
 static bool audit_returns_agree(const struct audit_count *count, const struct change *change) {
     const struct audit_moment *first = &count->first, *last = &count->last;
-    return within(audit_returned_units(&count->audit), first->returned, last->returned) &&
-           within(count->units, audit_taken(first), audit_taken(last) + change->nowhere) &&
-           (first->item.limit == 0 || within(count->audit.user_units, audit_taken(first) - last->returned,
-                                             audit_taken(last) - first->returned + change->nowhere));
+    return within(count->released, first->released, last->released) &&
+           within(count->returned, first->returned, last->returned) &&
+           within(count->taken, audit_taken(first), audit_taken(last) + change->nowhere) &&
+           (first->item.limit == 0 || within(count->audit.user_units, audit_taken(first) - audit_back(last),
+                                             audit_taken(last) - audit_back(first) + change->nowhere));
 }
 
 /* The entries of a hold and of a user are written in the same step as the order, except with those
  * strategies. */
 static bool audit_entries_agree(const struct audit_count *count, const struct change *change) {
     const struct inventory_audit *audit = &count->audit;
-    int64_t changed = change->created + change->sold + change->returned; /* orders, at most */
+    int64_t changed = change->created + change->sold + change->back; /* orders, at most */
     return within(audit->holds, audit_entered_holds(audit) - changed, audit_entered_holds(audit) + changed) &&
            audit->over_limit == 0;
 }
@@ -161,30 +176,31 @@ static bool audit_entries_agree(const struct audit_count *count, const struct ch
 static void audit_judge_changing(struct audit_count *count, const struct change *change) {
     struct inventory_audit *audit = &count->audit;
     const struct audit_moment *first = &count->first, *last = &count->last;
-    int64_t held = audit->units[INVENTORY_STATE_HELD], sold = audit->units[INVENTORY_STATE_CONFIRMED];
-    audit->off_by = larger(change->taken, change->sold + change->returned) + change->nowhere;
-    /* Orders read as sold are still sold. Of those read as held, all but the returned units still are held or
-     * sold. */
-    audit->oversold = larger(sold + larger(held - change->returned, 0) - audit_stock(&last->item), 0);
+    int64_t released = last->released - first->released, returned = last->returned - first->returned;
+    audit->off_by = larger(change->taken, change->sold + change->back) + change->nowhere;
+    /* Of the units read as held or sold, all but those that were given back meanwhile still are. */
+    audit->oversold =
+        larger(larger(audit_held_units(audit) - released, 0) +
+                   larger(audit->units[INVENTORY_STATE_CONFIRMED] - returned, 0) - audit_stock(&last->item),
+               0);
     audit->conserved = audit_counters_agree(&first->item) && audit_counters_agree(&last->item) &&
-                       within(sold, first->item.sold, last->item.sold + change->nowhere) &&
+                       within(count->sold, audit_sold(first), audit_sold(last) + change->nowhere) &&
                        audit_returns_agree(count, change) &&
                        (audit_goes_by_steps(last->item.strategy) || audit_entries_agree(count, change)) &&
                        audit->oversold == 0 && audit->unreadable == 0;
 }
 
-/* No order changed if there are as many fields, units sold and units held as before: without a new order and
- * without a confirm, units held can only become fewer. Then all counts are of the last moment; only
- * `available` may include one more restock. */
+/* No order changed its units if there are as many fields as before, and nothing has grown. Then all counts
+ * are of the last moment; only `available` may include one more restock. */
 bool audit_judge(struct audit_count *count) {
     struct inventory_audit *audit = &count->audit;
-    const struct audit_moment *first = &count->first, *last = &count->last;
+    const struct audit_moment *last = &count->last;
     struct change change;
     audit->item = last->item;
     audit->holds = last->holds;
     if (!audit_read_change(count, &change))
         return false;
-    audit->exact = change.created == 0 && change.sold == 0 && last->item.held == first->item.held;
+    audit->exact = change.created == 0 && change.taken == 0 && change.sold == 0 && change.back == 0;
     if (audit->exact) {
         audit_judge_exact(count);
     } else {

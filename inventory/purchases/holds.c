@@ -26,7 +26,8 @@ int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, c
     const char **key = argv + SCRIPT_ARGV;
     memcpy(key, (const char *[]){keys->item, keys->holds, keys->due}, 3 * sizeof *key);
     int count = shared_add_events(shared, keys, key, 3);
-    memcpy(key + count, args, SETTLE_ARGS * sizeof *key);
+    for (int i = 0; i < SETTLE_ARGS; i++)
+        key[count + i] = args[i] ? args[i] : "";
     return count;
 }
 
@@ -111,7 +112,7 @@ static void sweep_expire_next(struct sweep *sweep) {
     failpoint(shared, "before", "expire", -1);
     sweep_note_sent(sweep);
     int count =
-        settle_command(argv, shared, &keys, (const char *[SETTLE_ARGS]){"sweep", most.text, now.text, ""});
+        settle_command(argv, shared, &keys, (const char *[SETTLE_ARGS]){"sweep", most.text, now.text});
     router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv,
                sweep_on_expired, sweep);
 }

@@ -1,9 +1,11 @@
-/* Orders by themselves: read, confirm, cancel. */
+/* Orders by themselves: read, pay, confirm, cancel, return. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "inventory/purchases/putback.h"
+
+enum { RETURN_NOTE_SIZE = 64 };
 
 /* Splits ITEM:DIGEST; false: it cannot be the id of an order. */
 static bool orders_split_id(const char *id, char item[INVENTORY_NAME_MAX + 1], const char **digest) {
@@ -23,35 +25,86 @@ struct step {
     void *ctx;
     char item[INVENTORY_NAME_MAX + 1];
     char digest[INVENTORY_DIGEST_SIZE];
+    char payment[INVENTORY_PAYMENT_MAX + 1]; /* "": none was named */
+    char key[INVENTORY_DIGEST_SIZE];         /* RETURN: its note, and the field of that without its + */
+    char note[RETURN_NOTE_SIZE];
 };
 
 const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATES] = {
-    [INVENTORY_READ] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_UNKNOWN_ORDER},
-    [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_CANCELLED, INVENTORY_EXPIRED,
-                           INVENTORY_UNKNOWN_ORDER},
-    [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED,
-                          INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_READ] = {INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK,
+                        INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_CONFIRM] = {INVENTORY_UNAVAILABLE, INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_OK,
+                           INVENTORY_CANCELLED, INVENTORY_EXPIRED, INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_CANCEL] = {INVENTORY_UNAVAILABLE, INVENTORY_IN_PAYMENT, INVENTORY_CONFIRMED,
+                          INVENTORY_CONFIRMED, INVENTORY_OK, INVENTORY_EXPIRED, INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_PAY] = {INVENTORY_UNAVAILABLE, INVENTORY_OK, INVENTORY_OK, INVENTORY_OK, INVENTORY_CANCELLED,
+                       INVENTORY_EXPIRED, INVENTORY_UNKNOWN_ORDER},
+    [INVENTORY_RETURN] = {INVENTORY_OVER_RETURN, INVENTORY_OVER_RETURN, INVENTORY_OK, INVENTORY_OK,
+                          INVENTORY_CANCELLED, INVENTORY_EXPIRED, INVENTORY_UNKNOWN_ORDER},
 };
+
+/* What the script's third word means; OK: there is none. */
+static enum inventory_status orders_read_why(const struct redis_value *value) {
+    static const struct {
+        const char *word;
+        enum inventory_status status;
+    } reasons[] = {{"too-long", INVENTORY_PAY_TOO_LONG},
+                   {"over-return", INVENTORY_OVER_RETURN},
+                   {"key-reused", INVENTORY_KEY_REUSED}};
+    const char *word = redis_value_count(value) > 2 ? redis_value_text(redis_value_at(value, 2)) : NULL;
+    for (size_t i = 0; word && i < sizeof reasons / sizeof *reasons; i++) {
+        if (strcmp(reasons[i].word, word) == 0)
+            return reasons[i].status;
+    }
+    return word ? INVENTORY_UNAVAILABLE : INVENTORY_OK;
+}
+
+/* Judges the order as it is after the step. */
+static enum inventory_status orders_judge(const struct step *step, const struct inventory_order *order,
+                                          enum inventory_status why, bool done) {
+    bool of_basket =
+        step->step == INVENTORY_CONFIRM || step->step == INVENTORY_CANCEL ? order->pending : order->basket[0];
+    bool is_confirmed = order->state == INVENTORY_STATE_CONFIRMED || order->state == INVENTORY_STATE_RETURNED;
+    enum inventory_status status = step_answers[step->step][order->state];
+    if (status == INVENTORY_UNKNOWN_ORDER || step->step == INVENTORY_READ)
+        return status;
+    if (of_basket)
+        return INVENTORY_OF_BASKET;
+    if (step->payment[0] && (order->payment[0] || is_confirmed) && strcmp(order->payment, step->payment) != 0)
+        return order->payment[0] || step->step == INVENTORY_CONFIRM ? INVENTORY_PAYMENT_DIFFERS
+                                                                    : INVENTORY_CONFIRMED;
+    if (why != INVENTORY_OK && (status == INVENTORY_OK || why != INVENTORY_OVER_RETURN))
+        return why;
+    return status == INVENTORY_OK && !done ? INVENTORY_REPLAYED : status;
+}
+
+/* Keeps a receipt of what the caller is told. Of a return only its note is kept, since the order's record
+ * would bring back its units with it, and the note once more. */
+static void orders_keep(const struct step *step, const struct inventory_order *order,
+                        enum inventory_status status, const char *record) {
+    bool is_told = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
+    if (step->step == INVENTORY_RETURN && is_told)
+        putback_keep(step->purchases, RECEIPT_MOVE, step->item, step->key, step->note);
+    else if (step->step != INVENTORY_READ && order->returned == 0 && (is_told || order->refund_due))
+        putback_keep(step->purchases, RECEIPT_ORDER, step->item, step->digest, record);
+}
 
 static void orders_on_step(void *ctx, const struct redis_value *value) {
     struct step *step = ctx;
     enum inventory_status status = store_status(step->purchases->shared, value);
     struct inventory_order order = {.quantity = 0};
     bool found = false;
-    if (status == INVENTORY_OK) {
-        const char *record = redis_value_text(value);
-        if (redis_value_type(value) == REDIS_NIL) {
-            status = INVENTORY_UNKNOWN_ORDER;
-        } else if (record && record_read(&order, step->item, step->digest, record)) {
-            status = step_answers[step->step][order.state];
-            if (order.pending && step->step != INVENTORY_READ)
-                status = INVENTORY_OF_BASKET;
-            found = status != INVENTORY_UNKNOWN_ORDER;
-            if (status == INVENTORY_OK && step->step != INVENTORY_READ)
-                putback_keep(step->purchases, RECEIPT_ORDER, step->item, step->digest, record);
-        } else {
-            status = INVENTORY_UNAVAILABLE;
-        }
+    if (status == INVENTORY_OK && redis_value_type(value) == REDIS_NIL) {
+        status = INVENTORY_UNKNOWN_ORDER;
+    } else if (status == INVENTORY_OK) {
+        const char *record = redis_value_count(value) > 1 ? redis_value_text(redis_value_at(value, 0)) : NULL;
+        found = record && record_read(&order, step->item, step->digest, record);
+        status = found ? orders_judge(step, &order, orders_read_why(value),
+                                      redis_value_integer(redis_value_at(value, 1), 0) == 1)
+                       : INVENTORY_UNAVAILABLE;
+        found = found && status != INVENTORY_UNKNOWN_ORDER;
+        if (found)
+            orders_keep(step, &order, status, record);
     }
     inventory_order_fn *fn = step->fn;
     void *fn_ctx = step->ctx;
@@ -59,33 +112,47 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
+static void orders_send(struct step *step, const struct inventory_order_call *wanted) {
+    static const char *const names[] = {"get", "confirm", "cancel", "pay", "return"};
+    struct shared *shared = step->purchases->shared;
+    struct sale_keys keys;
+    struct number arrived = {""}, units = number_of(wanted->quantity), pay_ms = number_of(wanted->pay_ms);
+    if (wanted->arrived_ns)
+        arrived = number_of(clock_wall_at_ms(shared->config.clock, wanted->arrived_ns));
+    const char *args[SETTLE_ARGS] = {names[wanted->step], step->digest, arrived.text, wanted->owner};
+    if (wanted->step == INVENTORY_CONFIRM || wanted->step == INVENTORY_PAY)
+        args[4] = wanted->payment;
+    if (wanted->step == INVENTORY_PAY && wanted->pay_ms >= 0)
+        args[5] = pay_ms.text;
+    if (wanted->step == INVENTORY_RETURN)
+        memcpy(args + 4, (const char *[]){step->key, units.text, wanted->restock ? "1" : "0"},
+               3 * sizeof *args);
+    const char *argv[SETTLE_ARGV];
+    sale_keys_make(&keys, step->item);
+    int count = settle_command(argv, shared, &keys, args);
+    router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, orders_on_step,
+               step);
+}
+
 void inventory_order_step(struct inventory *inventory, const char *id,
                           const struct inventory_order_call *wanted, inventory_order_fn *fn, void *ctx) {
-    struct shared *shared = &inventory->shared;
-    static const char *const names[] = {"get", "confirm", "cancel"};
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
     if (!orders_split_id(id, item, &digest)) {
         fn(ctx, INVENTORY_UNKNOWN_ORDER, NULL);
         return;
     }
-    struct step *call = malloc(sizeof *call);
-    if (!call) {
+    struct step *step = malloc(sizeof *step);
+    if (!step) {
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *call = (struct step){.purchases = inventory->purchases, .step = wanted->step, .fn = fn, .ctx = ctx};
-    snprintf(call->item, sizeof call->item, "%s", item);
-    snprintf(call->digest, sizeof call->digest, "%s", digest);
-    struct sale_keys keys;
-    sale_keys_make(&keys, item);
-    struct number arrived = {""};
-    if (wanted->arrived_ns)
-        arrived = number_of(clock_wall_at_ms(shared->config.clock, wanted->arrived_ns));
-    const char *argv[SETTLE_ARGV];
-    int count = settle_command(argv, shared, &keys,
-                               (const char *[SETTLE_ARGS]){names[wanted->step], digest, arrived.text,
-                                                           wanted->owner ? wanted->owner : ""});
-    router_run(shared->store, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, orders_on_step,
-               call);
+    *step = (struct step){.purchases = inventory->purchases, .step = wanted->step, .fn = fn, .ctx = ctx};
+    snprintf(step->item, sizeof step->item, "%s", item);
+    snprintf(step->digest, sizeof step->digest, "%s", digest);
+    snprintf(step->payment, sizeof step->payment, "%s", wanted->payment ? wanted->payment : "");
+    snprintf(step->key, sizeof step->key, "%s", wanted->digest);
+    snprintf(step->note, sizeof step->note, "return %lld %d %s", (long long)wanted->quantity, wanted->restock,
+             digest);
+    orders_send(step, wanted);
 }

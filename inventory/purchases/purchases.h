@@ -149,15 +149,13 @@ void lost_expire(struct purchases *purchases, bool all);
 
 /* ---- orders.c ---- */
 
-enum { INVENTORY_STEPS = INVENTORY_CANCEL + 1 };
 /* The answer to a step, by the state in which the order, or basket, is afterwards. */
 extern const enum inventory_status step_answers[INVENTORY_STEPS][INVENTORY_STATES];
 
 /* ---- holds.c ---- */
 
-/* Prints a call that confirms, cancels or expires (settle.lua), with the script's arguments. Returns the
- * number of keys. */
-enum { SETTLE_ARGS = 4, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
+/* Prints a call of settle.lua with its arguments, of which NULL stands for ''. Returns the number of keys. */
+enum { SETTLE_ARGS = 7, SETTLE_ARGV = SCRIPT_ARGV + 4 + SETTLE_ARGS };
 extern const struct redis_script settle_script;
 int settle_command(const char *argv[SETTLE_ARGV], const struct shared *shared, const struct sale_keys *keys,
                    const char *const args[SETTLE_ARGS]);
@@ -184,15 +182,17 @@ void audit_abandon(struct purchases *purchases);
 /* The counters as read at one moment. */
 struct audit_moment {
     struct inventory_item item;
-    int64_t returned; /* units of orders that hold none any more */
-    int64_t fields;   /* fields of the item: each order is one, as is each user */
-    int64_t holds;    /* in the list of holds */
+    int64_t released, returned; /* see stock.lua */
+    int64_t fields;             /* fields of the item: each order is one, as is each user */
+    int64_t holds;              /* in the list of holds */
 };
 
 struct audit_count {
     struct audit_moment first, last; /* before the pages, and after them */
     struct inventory_audit audit;
-    int64_t fields, units; /* fields read; units of orders in all states */
+    int64_t fields; /* that were read */
+    /* Sums over the orders of what only grows: units that they ever took, sold, and gave back. */
+    int64_t taken, sold, released, returned;
     /* Sums over users, by orders and by counters. They agree only if every user's units do (but for one
      * chance in 2^64): each unit counts as the hash of its user, under a random key, so that nobody can
      * choose users that collide. */

@@ -141,7 +141,7 @@ static void putback_sweep(const struct showing *showing, const struct receipt *r
     struct number created = number_of(order.created_ms);
     const char *argv[SETTLE_ARGV];
     int count = settle_command(argv, showing->purchases->shared, &keys,
-                               (const char *[SETTLE_ARGS]){"over", "1000", created.text, ""});
+                               (const char *[SETTLE_ARGS]){"over", "1000", created.text});
     putback_greet(showing, &settle_script, count, SCRIPT_ARGV + count + SETTLE_ARGS, argv, NULL, NULL);
 }
 

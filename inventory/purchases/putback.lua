@@ -6,7 +6,8 @@
 --   is noted; `decided`: as yes, and the journal has decided so, although another process may have taken the decision for lost and undone it.
 --   order: digest, record (see record.h). A hold that is over takes no units: it is put back as expired. A basket's hold that is over is not put
 --     back: the basket's next step writes it.
---   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, or `send | refund | receive QUANTITY TRANSFER` (see line.lua).
+--   move: digest, `QUANTITY STOCK AVAILABLE` of a restock, `send | refund | receive QUANTITY TRANSFER` (see line.lua), or
+--     `return QUANTITY RESTOCK ORDER` (see order.lua). Only that puts back what was returned; no record of an order that is shown tells of it.
 --   journal: transaction, then as one text the time from which others may finish it (0: it is finished), a blank, and its record (see journal.c).
 -- Replies
 --   'there': the record stands, or something newer does, or nobody was told of the record.
@@ -68,6 +69,16 @@ local function unfit()
   return decided and not new and 'noted' or 'short'
 end
 
+-- The order may be put back later than what was returned of it.
+local function put_back_return()
+  local item, terms = read(key, '+' .. name, string.match(record, '%S+$'))
+  if not item then return 'unknown-item' end
+  if item[5] then return 'there' end
+  local standing = item[6] and parse(item[6])
+  if standing and take_back(key, item, terms, standing, name, record, events) then return 'back' end
+  return last == 'no' and 'short' or 'differs'
+end
+
 local function restock_or_transfer()
   local item = read(key, '+' .. name)
   if not item then return 'unknown-item' end
@@ -86,47 +97,49 @@ local function restock_or_transfer()
   return resolve('back')
 end
 
-local function place_of(letter)
-  return (letter == 'h' or letter == 'b') and 'held' or letter == 'c' and 'sold' or 'available'
-end
-local function is_returned(letter) return letter == 'x' or letter == 'e' or letter == 'u' end
+local PLACE = {h = 'held', b = 'held', p = 'held', c = 'sold'}
+local function place_of(order) return order and PLACE[order.state] or 'available' end
 
-local function order()
-  local state, version, rest = string.match(record, '^(%a)(%d*)( .*)')
-  local quantity, user, due = string.match(rest, '^ (%d+) (%S+) %d+ ?(%d*)')
-  local item, terms = read(key, '@' .. user, name)
+local function put_back_order()
+  local order = parse(record)
+  local user = '@' .. order.user
+  local item, terms = read(key, user, name)
   if not item then return 'unknown-item' end
-  local was, has, held = string.match(item[6] or '', '^(%a)(%d*) (%d+)')
-  version, has, held = tonumber(version) or 1, was and (tonumber(has) or 1) or 0, held or 0
+  local standing = item[6] and parse(item[6])
+  local was, has, state = standing and standing.state, standing and standing.version or 0, order.state
   if decided then
     if was == state or state == 'b' and was and was ~= 'u' then return resolve('there') end
-    version = math.max(version, has + 1)
+    order.version = math.max(order.version, has + 1)
   end
   if was == 'u' and not decided then return 'there' end -- its basket was undone, and the journal tells whether that was right
-  if was and held ~= quantity and not decided then return 'differs' end -- the key was used again while its order was lost
-  if has > version or was == state then return resolve('there') end
-  if (state == 'h' or state == 'b' and not decided) and due ~= '0' and tonumber(due) <= clock() - HOLD_GRACE_MS then
+  if was and standing.quantity ~= order.quantity and not decided then return 'differs' end -- the key was used again while its order was lost
+  if has > order.version or was == state and (has == order.version or not order.d) then return resolve('there') end
+  if was == 'r' or was and standing.r then return 'differs' end -- it was confirmed, and units of it were returned
+  local holds_itself = state == 'h' or state == 'p'
+  if (holds_itself or state == 'b' and not decided) and order.expires ~= '0' and tonumber(order.expires) <= clock() - HOLD_GRACE_MS then
     if was or state == 'b' then return resolve('there') end
     state = 'e' -- with the same version, so that a confirm or cancel in time is newer
   end
-  if has == version then
-    if was ~= 'e' or state ~= 'c' and state ~= 'x' then return 'differs' end
-    version = version + 1 -- it was confirmed or cancelled in time, and then taken for expired
+  if has == order.version then
+    if was ~= 'e' or state ~= 'c' and state ~= 'x' and state ~= 'p' then return 'differs' end
+    order.version = order.version + 1 -- it was confirmed, cancelled or paid in time, and then taken for expired
   end
+  order.state = state
 
   -- Takes the units from where they are, and puts them where they belong.
-  local from, to = place_of(was), place_of(state)
-  local takes = (to == 'available' and 0 or quantity) - (from == 'available' and 0 or held)
+  local from, to = place_of(standing), place_of(order)
+  local held = standing and standing.quantity or 0
+  local takes = (to == 'available' and 0 or order.quantity) - (from == 'available' and 0 or held)
   local limit, had = terms.limit, item[5] or 0
   if takes > 0 and (takes > item[AVAILABLE] or limit > 0 and had + takes > limit) then return unfit() end
-  local new = {name, state .. (version > 1 and version or '') .. rest}
-  if limit > 0 and takes ~= 0 then new[3], new[4] = '@' .. user, had + takes end
+  local new = {name, record_of(order)}
+  if limit > 0 and takes ~= 0 then new[3], new[4] = user, had + takes end
   move(key, item, held, from, 'available', unpack(new))
-  move(key, item, quantity, 'available', to)
+  move(key, item, order.quantity, 'available', to)
   tell(events, new[1], new[2])
-  add(key, 'returned', (is_returned(state) and quantity or 0) - (is_returned(was) and held or 0))
-  if state == 'h' then
-    hold(key, holds, due_index, {due, name})
+  add(key, 'released', released_of(order) - (standing and released_of(standing) or 0))
+  if to == 'held' and not order.basket then
+    hold(key, holds, due_index, {order.expires, name})
   else
     call('ZREM', holds, name)
   end
@@ -134,4 +147,5 @@ local function order()
 end
 
 if what == 'journal' then return put_back_journal() end
-return what == 'move' and restock_or_transfer() or order()
+if what == 'order' then return put_back_order() end
+return string.match(record, '^return') and put_back_return() or restock_or_transfer()

@@ -6,7 +6,8 @@
 local item, holds, due, shortage, token, events = unpack(KEYS)
 local standing = redis.call('HGET', item, 'terms')
 if standing then return standing == ARGV[1] and 0 or -1 end
-redis.call('HSET', item, 'terms', ARGV[1], 'available', string.match(ARGV[1], '%d+'), 'held', 0, 'sold', 0, 'shortage', 0, 'restocked', 0, 'returned', 0)
+redis.call('HSET', item, 'terms', ARGV[1], 'available', string.match(ARGV[1], '%d+'), 'held', 0, 'sold', 0, 'shortage', 0, 'restocked', 0, 'released', 0,
+  'returned', 0)
 if holds then
   redis.call('ZADD', holds, '+inf', '')
   redis.call('ZADD', due, '+inf', '')

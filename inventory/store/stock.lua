@@ -1,14 +1,16 @@
 -- An item's stock, and the only code that moves its units. The build puts it in front of every script that does.
 --
 -- An item is one hash:
---   terms                  INITIAL LIMIT STARTS ENDS HOLD STRATEGY, which never change (times in ms; 0: none)
+--   terms                  INITIAL LIMIT STARTS ENDS HOLD PAY STRATEGY, which never change (times in ms; 0: none)
 --   available, held, sold  where its units are
 --   restocked              units that came in after the creation, less those that left
---   returned               units of orders that were cancelled, expired or aborted
+--   released               units that orders gave back before they were confirmed: cancelled, expired or aborted. A late confirm, which takes
+--                          them again, leaves this as it is
+--   returned               units that were returned after they were confirmed
 --   shortage               units that putback.lua noted as lost
 --   DIGEST                 an order's record, see record.h; a digest has 22 characters, and no other name has
 --   @USER                  units of the user, if the item has a limit
---   +DIGEST                what a restock or a transfer did
+--   +DIGEST                what a restock, a transfer or a return did
 -- Beside it, under the same hash tag: `holds` (sorted set: digest by expiry) and `due` (sorted set: item by expiry of its first hold, for all
 -- items of the part).
 --
@@ -36,9 +38,9 @@ local function read(key, ...)
   item[AVAILABLE] = tonumber(item[AVAILABLE])
   local terms = parsed[text]
   if not terms then
-    local initial, limit, starts, ends, hold, strategy = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+    local initial, limit, starts, ends, hold, pay, strategy = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
     terms = {initial = initial, limit = tonumber(limit), starts = starts ~= '0' and tonumber(starts), ends = ends ~= '0' and tonumber(ends),
-      hold = tonumber(hold), strategy = strategy}
+      hold = tonumber(hold), pay = pay, strategy = strategy}
     parsed[text] = terms
   end
   return item, terms

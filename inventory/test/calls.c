@@ -124,7 +124,8 @@ struct answer *order_step_begin(struct seller *seller, const char *id, enum inve
 
 enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,
                                  struct inventory_order *out) {
-    return answer_wait(order_step_begin(seller, id, step), out, sizeof *out);
+    enum inventory_status status = answer_wait(order_step_begin(seller, id, step), out, sizeof *out);
+    return status == INVENTORY_REPLAYED ? INVENTORY_OK : status;
 }
 
 void check_order_step(struct seller *seller, const struct buy *of, enum inventory_step step,
@@ -212,7 +213,8 @@ static const char audit_lua[] =
     "  if string.sub(field, 1, 1) == '@' then counted[string.sub(field, 2)] = value\n"
     "  elseif string.sub(field, 1, 1) == '+' then moves[#moves + 1] = value\n"
     "  elseif #field == 22 then orders[field] = value\n"
-    "  elseif not string.find(' terms available held sold restocked returned shortage ', ' ' .. field .. ' "
+    "  elseif not string.find(' terms available held sold restocked released returned shortage ', ' ' .. "
+    "field .. ' "
     "') then\n"
     "    return 'a field is named ' .. field\n"
     "  end\n"
@@ -222,41 +224,52 @@ static const char audit_lua[] =
     "for _, entry in ipairs(redis.call('XRANGE', I .. ':events', '-', '+')) do\n"
     "  for i = 1, #entry[2], 2 do\n"
     "    local name, value = entry[2][i], entry[2][i + 1]\n"
-    "    if name == 'restock' or name == 'transfer' then\n"
+    "    if name == 'restock' or name == 'transfer' or name == 'return' then\n"
     "      restocked = restocked + value\n"
     "    else\n"
     "      last[name] = value\n"
     "    end\n"
     "  end\n"
     "end\n"
-    "local units, users, holds = {h = 0, b = 0, c = 0, x = 0, e = 0, u = 0}, {}, {}\n"
+    "local units, users, holds, released, returned = {h = 0, p = 0, b = 0, c = 0, r = 0, x = 0, e = 0, u = "
+    "0}, "
+    "{}, {}, 0, 0\n"
     "for digest, record in pairs(orders) do\n"
-    "  local state, quantity, user, expires = string.match(record, '^([hcxe])%d* (%d+) (%S+) %d+ "
-    "?(%d*)$')\n"
-    "  if not state then\n"
-    "    state, quantity, user = string.match(record, '^([bucxe])%d* (%d+) (%S+) %d+ %d+ [%w_-]+$')\n"
-    "    if state and #string.match(record, '%S+$') ~= 22 then state = nil end\n"
-    "  end\n"
+    "  local state, quantity, user, rest = string.match(record, '^([hpcrxebu])%d* (%d+) (%S+) %d+(.*)$')\n"
+    "  local expires, basket = string.match(rest or '', '^ (%d+)'), string.match((rest or '') .. ' ', '^ %d+ "
+    "([%w_-]+) ')\n"
+    "  if basket and (#basket ~= 22 or state == 'h' or state == 'p') then state = nil end\n"
+    "  if not basket and (state == 'b' or state == 'u') then state = nil end\n"
     "  if not state then return 'a record is ' .. record end\n"
     "  if last[digest] ~= record then return 'an order is ' .. record .. ', by the ledger ' .. "
     "tostring(last[digest]) end\n"
     "  last[digest] = nil\n"
-    "  units[state] = units[state] + quantity\n"
-    "  if state == 'h' or state == 'b' or state == 'c' then users[user] = (users[user] or 0) + quantity end\n"
-    "  if state == 'h' then holds[digest] = expires end\n"
+    "  local back = tonumber(string.match(rest, ' r=(%d+)') or 0)\n"
+    "  if back == tonumber(quantity) and state ~= 'r' or state == 'r' and back ~= tonumber(quantity) then "
+    "return "
+    "'returned wrongly: ' .. record end\n"
+    "  returned = returned + back\n"
+    "  if state == 'x' or state == 'e' or state == 'u' then released = released + quantity end\n"
+    "  if string.match(rest, ' l=1') then released = released + quantity end\n"
+    "  units[state] = units[state] + quantity - back\n"
+    "  if state == 'h' or state == 'p' or state == 'b' or state == 'c' then users[user] = (users[user] or 0) "
+    "+ "
+    "quantity - back end\n"
+    "  if state == 'h' or state == 'p' then holds[digest] = expires end\n"
     "end\n"
     "if next(last) then return 'the ledger alone has the order ' .. next(last) end\n"
     "if tonumber(item.restocked) ~= restocked then return 'restocked differs from the ledger' end\n"
     "for _, said in ipairs(moves) do\n"
     "  local word, units = string.match(said, '^(%a*) ?(%d+)')\n"
-    "  if word == 'send' then restocked = restocked + units\n"
-    "  elseif word ~= 'refund' then restocked = restocked - units end\n"
+    "  if word == 'send' or string.match(said, '^return %d+ 0') then restocked = restocked + units\n"
+    "  elseif word ~= 'refund' and word ~= 'return' then restocked = restocked - units end\n"
     "end\n"
     "if restocked ~= 0 then return 'the restocks differ from the ledger' end\n"
-    "units.h = units.h + units.b\n"
+    "units.h = units.h + units.p + units.b\n"
     "if tonumber(item.held) ~= units.h or tonumber(item.sold) ~= units.c then return 'held or sold differ' "
     "end\n"
-    "if tonumber(item.returned) ~= units.x + units.e + units.u then return 'returned differs' end\n"
+    "if tonumber(item.released) ~= released or tonumber(item.returned) ~= returned then return 'released or "
+    "returned differ' end\n"
     "if tonumber(item.available) < 0 then return 'available is negative' end\n"
     "if item.initial + item.restocked ~= item.available + units.h + units.c then return 'units are missing' "
     "end\n"
@@ -292,7 +305,7 @@ void item_check_audit(struct seller *seller, const char *item, int64_t available
                       int64_t sold) {
     struct inventory_audit audit = item_audited(seller, item);
     CHECK_INT(audit.item.available, available);
-    CHECK_INT(audit.units[INVENTORY_STATE_HELD], held);
+    CHECK_INT(audit.units[INVENTORY_STATE_HELD] + audit.units[INVENTORY_STATE_PAYING], held);
     CHECK_INT(audit.units[INVENTORY_STATE_CONFIRMED], sold);
     CHECK_INT(audit.oversold, 0);
     CHECK(audit.conserved);

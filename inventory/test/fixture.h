@@ -143,6 +143,7 @@ void item_put_with(struct seller *seller, const char *item, int64_t stock, int64
 enum inventory_status item_reader(struct seller *seller, const char *item, struct inventory_item *out);
 enum inventory_status item_restock(struct seller *seller, const char *item, const char *key, int64_t quantity,
                                    struct inventory_restock *out);
+/* A step that was done before is OK, too; order_call_begin() tells it apart. */
 enum inventory_status order_step(struct seller *seller, const char *id, enum inventory_step step,
                                  struct inventory_order *out);
 enum inventory_status item_audit(struct seller *seller, const char *item, struct inventory_audit *out);

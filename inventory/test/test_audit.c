@@ -12,8 +12,10 @@ enum { ITEMS = 4, USERS = 12, ITEM_MAX = 3000, HOLD_MS = 60000, STEPS = 1200 };
 
 struct model_order {
     int item, user;
-    int64_t quantity, expires_ms;
+    int64_t quantity, expires_ms, returned;
     enum inventory_state state;
+    const char *payment; /* NULL: none */
+    bool late, refund_due;
     char key[24], id[INVENTORY_ORDER_SIZE];
 };
 
@@ -22,7 +24,7 @@ struct model {
     int64_t available[ITEMS], restocked[ITEMS], units[ITEMS][USERS];
     struct model_order orders[ITEM_MAX];
     int count;
-    int restocks;
+    int restocks, returns;
     uint64_t random;
 };
 
@@ -34,6 +36,10 @@ static const char *user_name(int user) {
     return harness_format("user%d", user);
 }
 
+static bool is_held(const struct model_order *order) {
+    return order->state == INVENTORY_STATE_HELD || order->state == INVENTORY_STATE_PAYING;
+}
+
 static void refund(struct model *model, struct model_order *order, enum inventory_state state) {
     order->state = state;
     model->available[order->item] += order->quantity;
@@ -43,7 +49,7 @@ static void refund(struct model *model, struct model_order *order, enum inventor
 static void expire_due(struct model *model, int64_t now_ms) {
     for (int i = 0; i < model->count; i++) {
         struct model_order *order = &model->orders[i];
-        if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= now_ms)
+        if (is_held(order) && order->expires_ms <= now_ms)
             refund(model, order, INVENTORY_STATE_EXPIRED);
     }
 }
@@ -91,23 +97,117 @@ static void step_retry(struct model *model, struct seller *seller) {
         CHECK_STR(again->order.id, order->id);
 }
 
+/* What a confirm does to the order, which is not over. */
+static enum inventory_status confirm(struct model *model, struct model_order *order, const char *payment) {
+    const struct inventory_item *item = &model->items[order->item];
+    bool is_sold = order->state == INVENTORY_STATE_CONFIRMED || order->state == INVENTORY_STATE_RETURNED;
+    int64_t *available = &model->available[order->item], *units = &model->units[order->item][order->user];
+    if (payment && (order->payment ? strcmp(order->payment, payment) != 0 : is_sold))
+        return INVENTORY_PAYMENT_DIFFERS;
+    if (is_sold)
+        return INVENTORY_REPLAYED;
+    if (payment && !order->refund_due)
+        order->payment = payment;
+    if (order->state == INVENTORY_STATE_EXPIRED && !order->refund_due && order->quantity <= *available &&
+        (!item->limit || *units + order->quantity <= item->limit)) {
+        *available -= order->quantity;
+        *units += order->quantity;
+        order->late = true;
+    } else if (!is_held(order)) {
+        order->refund_due = true;
+        return order->state == INVENTORY_STATE_EXPIRED ? INVENTORY_EXPIRED : INVENTORY_CANCELLED;
+    }
+    order->state = INVENTORY_STATE_CONFIRMED;
+    return INVENTORY_OK;
+}
+
+static enum inventory_status pay(const struct model *model, struct model_order *order, const char *payment) {
+    if (order->state == INVENTORY_STATE_HELD) {
+        int64_t until_ms = redis_clock()->stopped_ms + model->items[order->item].pay_ms;
+        order->expires_ms = until_ms > order->expires_ms ? until_ms : order->expires_ms;
+        order->state = INVENTORY_STATE_PAYING;
+        order->payment = payment;
+        return INVENTORY_OK;
+    }
+    if (order->payment && strcmp(order->payment, payment) != 0)
+        return INVENTORY_PAYMENT_DIFFERS;
+    return order->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED
+           : order->state == INVENTORY_STATE_EXPIRED ? INVENTORY_EXPIRED
+           : order->payment                          ? INVENTORY_REPLAYED
+                                                     : INVENTORY_CONFIRMED;
+}
+
+static enum inventory_status cancel(struct model *model, struct model_order *order, bool by_owner) {
+    if (order->state == INVENTORY_STATE_PAYING && by_owner)
+        return INVENTORY_IN_PAYMENT;
+    if (is_held(order)) {
+        refund(model, order, INVENTORY_STATE_CANCELLED);
+        return INVENTORY_OK;
+    }
+    return order->state == INVENTORY_STATE_CANCELLED ? INVENTORY_REPLAYED
+           : order->state == INVENTORY_STATE_EXPIRED ? INVENTORY_EXPIRED
+                                                     : INVENTORY_CONFIRMED;
+}
+
+static enum inventory_status take_back(struct model *model, struct model_order *order, int64_t quantity,
+                                       bool restock) {
+    if (order->state == INVENTORY_STATE_CANCELLED || order->state == INVENTORY_STATE_EXPIRED)
+        return order->state == INVENTORY_STATE_CANCELLED ? INVENTORY_CANCELLED : INVENTORY_EXPIRED;
+    if (is_held(order) || order->returned + quantity > order->quantity)
+        return INVENTORY_OVER_RETURN;
+    order->returned += quantity;
+    model->units[order->item][order->user] -= quantity;
+    (restock ? model->available : model->restocked)[order->item] += restock ? quantity : -quantity;
+    if (order->returned == order->quantity)
+        order->state = INVENTORY_STATE_RETURNED;
+    return INVENTORY_OK;
+}
+
+static void check_told(const struct model_order *order, const struct inventory_order *now) {
+    CHECK_STR(inventory_state_name(now->state), inventory_state_name(order->state));
+    CHECK_INT(now->quantity, order->quantity);
+    CHECK_STR(now->user, user_name(order->user));
+    CHECK_STR(now->payment, order->payment ? order->payment : "");
+    CHECK_INT(now->expires_ms, order->expires_ms);
+    CHECK_INT(now->returned, order->returned);
+    CHECK_INT(now->late, order->late);
+    CHECK_INT(now->refund_due, order->refund_due);
+}
+
 static void step_settle(struct model *model, struct seller *seller, enum inventory_step step) {
     if (model->count == 0)
         return;
     struct model_order *order = &model->orders[below(model, model->count)];
     int64_t over_ms = redis_clock()->stopped_ms - (step == INVENTORY_READ ? INVENTORY_HOLD_GRACE_MS : 0);
-    if (order->state == INVENTORY_STATE_HELD && order->expires_ms <= over_ms) {
+    bool mark = below(model, 3) == 0; /* another payment, none, or by the owner */
+    struct inventory_order_call call = {.step = step, .pay_ms = -1};
+    if (is_held(order) && order->expires_ms <= over_ms)
         refund(model, order, INVENTORY_STATE_EXPIRED);
-    } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CONFIRM) {
-        order->state = INVENTORY_STATE_CONFIRMED;
-    } else if (order->state == INVENTORY_STATE_HELD && step == INVENTORY_CANCEL) {
-        refund(model, order, INVENTORY_STATE_CANCELLED);
+    enum inventory_status status = INVENTORY_OK;
+    if (step == INVENTORY_CONFIRM) {
+        call.payment = mark ? below(model, 2) ? "pi-2" : NULL : "pi-1";
+        status = confirm(model, order, call.payment);
+    } else if (step == INVENTORY_PAY) {
+        call.payment = mark ? "pi-2" : "pi-1";
+        status = pay(model, order, call.payment);
+    } else if (step == INVENTORY_CANCEL) {
+        call.owner = mark ? user_name(order->user) : NULL;
+        status = cancel(model, order, mark);
+    } else if (step == INVENTORY_RETURN) {
+        const char *key = harness_format("return%d", model->returns++);
+        inventory_key_digest(order->id, key, strlen(key), call.digest);
+        call.quantity = 1 + below(model, 2);
+        call.restock = mark;
+        status = take_back(model, order, call.quantity, mark);
     }
     struct inventory_order now;
-    order_step(seller, order->id, step, &now);
-    CHECK_STR(inventory_state_name(now.state), inventory_state_name(order->state));
-    CHECK_INT(now.quantity, order->quantity);
-    CHECK_STR(now.user, user_name(order->user));
+    CHECK_STATUS(answer_wait(order_call_begin(seller, order->id, &call), &now, sizeof now), status);
+    check_told(order, &now);
+    if (step == INVENTORY_RETURN && status == INVENTORY_OK) { /* again, by the same key */
+        CHECK_STATUS(answer_wait(order_call_begin(seller, order->id, &call), &now, sizeof now),
+                     INVENTORY_REPLAYED);
+        check_told(order, &now);
+    }
 }
 
 static void step_restock(struct model *model, struct seller *seller) {
@@ -134,24 +234,25 @@ static void compare(struct model *model, struct seller *seller) {
         struct inventory_audit audit;
         const char *name = model->items[i].item;
         audit = item_audited(seller, name);
-        int64_t orders[4] = {0}, units[4] = {0}, user_units = 0;
+        int64_t orders[INVENTORY_STATES] = {0}, units[INVENTORY_STATES] = {0}, user_units = 0;
         for (int j = 0; j < model->count; j++) {
             if (model->orders[j].item == i) {
                 orders[model->orders[j].state]++;
-                units[model->orders[j].state] += model->orders[j].quantity;
+                units[model->orders[j].state] += model->orders[j].quantity - model->orders[j].returned;
             }
         }
         for (int user = 0; user < USERS; user++)
             user_units += model->units[i][user];
-        for (int state = 0; state < 4; state++) {
+        for (int state = 0; state < INVENTORY_STATES; state++) {
             CHECK_INT(audit.orders[state], orders[state]);
             CHECK_INT(audit.units[state], units[state]);
         }
         CHECK_INT(audit.item.restocked, model->restocked[i]);
-        CHECK_INT(audit.holds, orders[INVENTORY_STATE_HELD]);
+        CHECK_INT(audit.holds, orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_PAYING]);
         CHECK_INT(audit.user_units, model->items[i].limit ? user_units : 0);
         CHECK_INT(audit.over_limit + audit.unreadable, 0);
-        check_books(seller, &redis, name, model->available[i], units[INVENTORY_STATE_HELD],
+        check_books(seller, &redis, name, model->available[i],
+                    units[INVENTORY_STATE_HELD] + units[INVENTORY_STATE_PAYING],
                     units[INVENTORY_STATE_CONFIRMED]);
     }
 }
@@ -167,6 +268,7 @@ static void test_random_mix(void) {
         *item = terms(harness_format("item%d", i), (enum inventory_strategy)(i % 4), 20 + below(model, 30));
         item->limit = below(model, 2) ? 3 + below(model, 10) : 0;
         item->hold_ms = i == 0 || below(model, 4) ? HOLD_MS : 0;
+        item->pay_ms = below(model, 2) * below(model, 2 * HOLD_MS);
         model->available[i] = item->initial;
         CHECK_STATUS(item_put(seller, item), INVENTORY_OK);
     }
@@ -174,12 +276,16 @@ static void test_random_mix(void) {
         redis_clock()->stopped_ms += below(model, 300);
         int64_t what = below(model, 100);
         /* A hold that is due is returned when somebody reads the item; a buyer before that finds less. */
-        if (what < 50)
+        if (what < 42)
             step_buy(model, seller);
-        else if (what < 65)
+        else if (what < 52)
             step_retry(model, seller);
-        else if (what < 75)
+        else if (what < 60)
+            step_settle(model, seller, INVENTORY_PAY);
+        else if (what < 70)
             step_settle(model, seller, INVENTORY_CONFIRM);
+        else if (what < 76)
+            step_settle(model, seller, INVENTORY_RETURN);
         else if (what < 88)
             step_settle(model, seller, INVENTORY_CANCEL);
         else if (what < 93)
@@ -190,7 +296,7 @@ static void test_random_mix(void) {
             compare(model, seller);
     }
     compare(model, seller);
-    redis_clock()->stopped_ms += HOLD_MS + INVENTORY_HOLD_GRACE_MS;
+    redis_clock()->stopped_ms += 2 * HOLD_MS + INVENTORY_HOLD_GRACE_MS;
     compare(model, seller);
 }
 
@@ -236,10 +342,12 @@ static const char *const planted[][5] = {
     {"HINCRBY", ITEM, "held", "1"},
     {"HINCRBY", ITEM, "held", "-1"},
     {"HINCRBY", ITEM, "restocked", "1"},
-    {"HSET", ITEM, "terms", "9 4 0 0 60000 batch"},
+    {"HSET", ITEM, "terms", "9 4 0 0 60000 0 batch"},
+    {"HINCRBY", ITEM, "released", "1"},
+    {"HINCRBY", ITEM, "released", "-1"},
     {"HINCRBY", ITEM, "returned", "1"},
     {"HINCRBY", ITEM, "returned", "-1"},
-    {"HSET", ITEM, "terms", "10 3 0 0 60000 batch"}, /* all agrees, but one has four */
+    {"HSET", ITEM, "terms", "10 3 0 0 60000 0 batch"}, /* all agrees, but one has four */
     {"HDEL", ITEM, "available"},
     {"HDEL", ITEM, "sold"},
     {"HSET", ITEM, "available", "lots"},

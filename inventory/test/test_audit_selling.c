@@ -222,8 +222,8 @@ static const char *const planted[][8] = {
     {"HDEL", ITEM, HELD},
     {"HINCRBY", ITEM, "available", "1"},
     {"HINCRBY", ITEM, "held", "-1"},
-    {"HSET", ITEM, "terms", "10100000 1000000 0 0 0 batch"},
-    {"HINCRBY", ITEM, "returned", "100000"},
+    {"HSET", ITEM, "terms", "10100000 1000000 0 0 0 0 batch"},
+    {"HINCRBY", ITEM, "released", "100000"},
     {"HINCRBY", ITEM, "@tom", "100000"},
     {"HSET", ITEM, "@tom", "99999999"}, /* over the limit */
     {"HDEL", ITEM, "@zoe"},
@@ -237,7 +237,7 @@ static struct seller *open_planted(void) {
                   "x 100000 zoe 1700000000000 1700000060000", NULL);
     redis_command(&redis, "ZADD", HOLDS, "9900000000000", HELD, NULL);
     redis_command(&redis, "HSET", ITEM, "@zoe", "200000", NULL);
-    redis_command(&redis, "HSET", ITEM, "returned", "100000", "held", "100000", NULL);
+    redis_command(&redis, "HSET", ITEM, "released", "100000", "held", "100000", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "sold", "100000", NULL);
     redis_command(&redis, "HINCRBY", ITEM, "available", "-200000", NULL);
     return seller;

@@ -107,7 +107,7 @@ static void lose_confirm(const struct txn *txn, int line) {
     redis_command(&redis, "HSET", orders, digest, harness_format("e2%s", strchr(record, ' ')), NULL);
     redis_command(&redis, "HSET", stock_key(harness_format("%s:shortage", order.item)), digest, record, NULL);
     redis_command(&redis, "HINCRBY", item, "available", "1", NULL);
-    redis_command(&redis, "HINCRBY", item, "returned", "1", NULL);
+    redis_command(&redis, "HINCRBY", item, "released", "1", NULL);
     redis_command(&redis, "HINCRBY", item, "sold", "-1", NULL);
     redis_command(&redis, "HINCRBY", item, "shortage", "1", NULL);
 }

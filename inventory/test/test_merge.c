@@ -96,7 +96,7 @@ static void check_counters(char state) {
     check_units("available", STOCK - has);
     check_units("held", state == 'h');
     check_units("sold", state == 'c');
-    check_units("returned", !has);
+    check_units("released", !has);
     CHECK_INT(redis_integer(&redis, "HINCRBY", key(""), "@ann", "0", NULL), has);
     CHECK_INT(redis_integer(&redis, "ZCARD", key(":holds"), NULL), state == 'h');
 }
@@ -142,7 +142,7 @@ static void test_hold_is_over(void) {
         CHECK_STR(outcome(ORDER, "o", "yes"), "back: e");
         check_units("available", stock - 1);
         check_units("held", 1);
-        check_units("returned", 1);
+        check_units("released", 1);
         CHECK_INT(redis_integer(&redis, "EXISTS", key(":shortage"), NULL), 0);
     }
 }

@@ -230,7 +230,7 @@ static void lose_step(const struct redis_server *redis, const struct txn *txn, i
     redis_command(redis, "HINCRBY", key_of(txn, line), "held", quantity, NULL);
     redis_command(redis, "HINCRBY", key_of(txn, line), from, harness_format("-%s", quantity), NULL);
     if (strcmp(from, "available") == 0)
-        redis_command(redis, "HINCRBY", key_of(txn, line), "returned", harness_format("-%s", quantity), NULL);
+        redis_command(redis, "HINCRBY", key_of(txn, line), "released", harness_format("-%s", quantity), NULL);
 }
 
 /* It is decided, and its record says that it is in this phase. */

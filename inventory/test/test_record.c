@@ -29,6 +29,11 @@ static void check_round_trip(const struct inventory_order *order) {
     CHECK_INT(read.expires_ms, order->expires_ms);
     CHECK_INT(read.pending, order->pending);
     CHECK_STR(read.basket, order->basket);
+    CHECK_STR(read.payment, order->payment);
+    CHECK_INT(read.settled_ms, order->settled_ms);
+    CHECK_INT(read.returned, order->returned);
+    CHECK_INT(read.late, order->late);
+    CHECK_INT(read.refund_due, order->refund_due);
     CHECK_STR(read.item, "phone");
     CHECK_STR(read.id, "phone:0123456789abcdefghijkl");
 }
@@ -38,12 +43,24 @@ static void test_round_trip(void) {
     for (int i = 0; i < 20000; i++) {
         struct inventory_order order = {.quantity =
                                             1 + (int64_t)(harness_random(&random) % INVENTORY_QUANTITY_MAX),
-                                        .state = (enum inventory_state)(harness_random(&random) % 4),
+                                        .state = (enum inventory_state)(harness_random(&random) % 6),
                                         .created_ms = (int64_t)(harness_random(&random) % 9999999999999)};
-        if (order.state != INVENTORY_STATE_CONFIRMED || harness_random(&random) % 2)
+        bool is_held = order.state == INVENTORY_STATE_HELD || order.state == INVENTORY_STATE_PAYING;
+        bool is_sold = order.state == INVENTORY_STATE_CONFIRMED || order.state == INVENTORY_STATE_RETURNED;
+        if (!is_sold || harness_random(&random) % 2)
             order.expires_ms = order.created_ms + 1 + (int64_t)(harness_random(&random) % 1000000);
-        if (order.state != INVENTORY_STATE_HELD && harness_random(&random) % 2)
-            fill(order.basket, INVENTORY_DIGEST_SIZE - 1, 'B');
+        if (!is_held && order.expires_ms && harness_random(&random) % 2)
+            fill(order.basket, INVENTORY_DIGEST_SIZE - 1, "B7-"[harness_random(&random) % 3]);
+        if (harness_random(&random) % 2)
+            fill(order.payment, 1 + harness_random(&random) % INVENTORY_PAYMENT_MAX,
+                 "p=7!~\"\\"[harness_random(&random) % 7]);
+        if (!is_held && harness_random(&random) % 2)
+            order.settled_ms = order.created_ms + 1;
+        order.late = is_sold && harness_random(&random) % 2;
+        order.returned = order.state == INVENTORY_STATE_RETURNED ? order.quantity
+                         : is_sold ? (int64_t)(harness_random(&random) % (uint64_t)order.quantity)
+                                   : 0;
+        order.refund_due = !is_sold && !is_held && harness_random(&random) % 2;
         fill(order.user, 1 + harness_random(&random) % INVENTORY_USER_MAX,
              "aZ09._-@:|+=~"[harness_random(&random) % 13]);
         check_round_trip(&order);
@@ -56,6 +73,9 @@ static void test_round_trip(void) {
     check_round_trip(&longest);
     longest.pending = true;
     fill(longest.basket, INVENTORY_DIGEST_SIZE - 1, '_');
+    fill(longest.payment, INVENTORY_PAYMENT_MAX, '~');
+    longest.settled_ms = longest.expires_ms;
+    longest.refund_due = true;
     check_round_trip(&longest);
 }
 
@@ -67,13 +87,22 @@ static void test_text_of_record(void) {
     CHECK_STR(record, "c 3 ann 1700000000000");
     order.expires_ms = 1700000060000;
     static const char *const texts[] = {
-        "h 3 ann 1700000000000 1700000060000", "c 3 ann 1700000000000 1700000060000",
+        "h 3 ann 1700000000000 1700000060000", "p 3 ann 1700000000000 1700000060000",
+        "c 3 ann 1700000000000 1700000060000", "r 3 ann 1700000000000 1700000060000",
         "x 3 ann 1700000000000 1700000060000", "e 3 ann 1700000000000 1700000060000"};
-    for (int state = 0; state < 4; state++) {
+    for (int state = 0; state < 6; state++) {
         order.state = (enum inventory_state)state;
         record_print(record, &order);
         CHECK_STR(record, texts[state]);
     }
+    order.state = INVENTORY_STATE_CONFIRMED;
+    order.version = 4;
+    order.settled_ms = 1700000060001;
+    order.returned = 2;
+    order.late = true;
+    strcpy(order.payment, "pi_1");
+    record_print(record, &order);
+    CHECK_STR(record, "c4 3 ann 1700000000000 1700000060000 p=pi_1 s=1700000060001 l=1 r=2");
 }
 
 static void test_text_of_basket_record(void) {
@@ -135,6 +164,26 @@ static void test_no_record(void) {
                                "h 1 ann 1700000000000", /* a hold that never ends */
                                "x 1 ann 1700000000000",
                                "e 1 ann 1700000000000",
+                               "c 1 ann 1700000000000 r=1",
+                               "r 2 ann 1700000000000 r=1",
+                               "r 1 ann 1700000000000",
+                               "c 2 ann 1700000000000 r=3",
+                               "c 2 ann 1700000000000 r=0",
+                               "c 2 ann 1700000000000 r=-1",
+                               "c 2 ann 1700000000000 r=1 s=5",
+                               "c 2 ann 1700000000000 s=5 s=5",
+                               "c 2 ann 1700000000000 s=5 ",
+                               "c 2 ann 1700000000000 s=",
+                               "c 2 ann 1700000000000 p=",
+                               "c 2 ann 1700000000000 p= s=5",
+                               "c 2 ann 1700000000000 p=a\tb",
+                               "c 2 ann 1700000000000 l=2",
+                               "c 2 ann 1700000000000 q=1",
+                               "c 2 ann 1700000000000 =1",
+                               "h 2 ann 1700000000000 p=a",
+                               "h 2 ann 1700000000000 1700000060000 l=1",
+                               "p 2 ann 1700000000000 1700000060000 abcdefghijklmnopqrstu-",
+                               "x 2 ann 1700000000000 1700000060000 d=0",
                                long_user};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct inventory_order order = {.quantity = 77, .user = "untouched"};
@@ -266,8 +315,8 @@ static void test_words(void) {
         CHECK(!inventory_strategy_find(none[i], &untouched));
     CHECK_INT(untouched, INVENTORY_DECR);
 
-    static const char *const states[] = {"held", "confirmed", "cancelled", "expired"};
-    for (int i = 0; i < 4; i++)
+    static const char *const states[] = {"held", "paying", "confirmed", "returned", "cancelled", "expired"};
+    for (int i = 0; i < 6; i++)
         CHECK_STR(inventory_state_name((enum inventory_state)i), states[i]);
 }
 

@@ -200,7 +200,7 @@ static void test_other_replies_cut(void) {
     redis_clock()->ahead_ms = 240000;
     holds_sweep(seller, &redis); /* it sweeps still */
     CHECK_INT(seller->inventory->shared.metrics->expired, 1);
-    CHECK_STATUS(order_step(seller, late.id, INVENTORY_CONFIRM, NULL), INVENTORY_EXPIRED);
+    CHECK_STATUS(order_step(seller, late.id, INVENTORY_CANCEL, NULL), INVENTORY_EXPIRED);
     check_books(seller, &redis, "phone", 14, 0, 1);
 }
 

@@ -138,7 +138,7 @@ function act.settle()
   write(held, 'held', confirms and 'sold' or 'available', confirms and lacking or 0 - held - sold)
   if sold > 0 then move(key, item, sold, 'sold', 'available') end
   if confirms and lacking > 0 then move(key, item, lacking, 'available', 'sold') end
-  add(key, 'returned', confirms and 0 - expired or held + sold + lacking)
+  add(key, 'released', confirms and 0 - expired or held + sold + lacking)
   for i = 1, (lacking > 0 or ended) and n or 0 do
     forget_shortage(digests[i])
   end

@@ -27,6 +27,30 @@ static char *codec_append_instant(char *at, const char *name, int64_t ms) {
     return at + sprintf(at, ",\"%s\":\"%s\"", name, text);
 }
 
+/* A reference may have characters that need escaping. */
+static char *codec_append_payment(char *at, const char *payment) {
+    if (!*payment)
+        return at;
+    at = stpcpy(at, ",\"payment\":\"");
+    for (; *payment; payment++) {
+        if (*payment == '"' || *payment == '\\')
+            *at++ = '\\';
+        *at++ = *payment;
+    }
+    return stpcpy(at, "\"");
+}
+
+static char *codec_append_number(char *at, const char *name, int64_t number) {
+    if (number == 0)
+        return at;
+    return decimal_append(stpcpy(stpcpy(stpcpy(at, ",\""), name), "\":"), (uint64_t)number);
+}
+
+/* An order without a hold is settled from its creation on. */
+static int64_t codec_settled_ms(const struct inventory_order *order) {
+    return order->settled_ms || order->expires_ms ? order->settled_ms : order->created_ms;
+}
+
 static char *codec_append_order(char *at, const struct inventory_order *order) {
     at = stpcpy(at, "{\"order\":\"");
     at = stpcpy(stpcpy(at, order->id), "\",\"item\":\"");
@@ -34,7 +58,14 @@ static char *codec_append_order(char *at, const struct inventory_order *order) {
     at = stpcpy(stpcpy(at, order->user), "\",\"quantity\":");
     at = stpcpy(decimal_append(at, (uint64_t)order->quantity), ",\"state\":\"");
     at = stpcpy(stpcpy(at, inventory_state_name(order->state)), "\"");
-    return stpcpy(codec_append_instant(at, "expires_at", order->expires_ms), "}");
+    at = codec_append_number(at, "version", order->version);
+    at = codec_append_instant(at, "created_at", order->created_ms);
+    at = codec_append_instant(at, "expires_at", order->expires_ms);
+    at = codec_append_instant(at, "settled_at", codec_settled_ms(order));
+    at = codec_append_payment(at, order->payment);
+    at = codec_append_number(at, "returned", order->returned);
+    at = stpcpy(at, order->late ? ",\"late\":true" : "");
+    return stpcpy(at, order->refund_due ? ",\"refund_due\":true}" : "}");
 }
 
 size_t codec_write_order(char out[CODEC_BODY_SIZE], const struct inventory_order *order) {
@@ -65,10 +96,10 @@ size_t codec_write_item(char out[CODEC_BODY_SIZE], const struct inventory_item *
     size_t length =
         codec_print(out,
                     "{\"item\":\"%s\",\"stock\":%lld,\"available\":%lld,\"held\":%lld,\"sold\":%lld,"
-                    "\"strategy\":\"%s\",\"per_user_limit\":%lld,\"hold_seconds\":%lld",
+                    "\"strategy\":\"%s\",\"per_user_limit\":%lld,\"hold_seconds\":%lld,\"pay_seconds\":%lld",
                     item->item, (long long)(item->initial + item->restocked), (long long)item->available,
                     (long long)item->held, (long long)item->sold, inventory_strategy_name(item->strategy),
-                    (long long)item->limit, (long long)item->hold_ms / 1000);
+                    (long long)item->limit, (long long)item->hold_ms / 1000, (long long)item->pay_ms / 1000);
     char *at = codec_append_instant(out + length, "starts_at", item->starts_ms);
     at = codec_append_instant(at, "ends_at", item->ends_ms);
     return (size_t)(stpcpy(at, "}") - out);
@@ -87,15 +118,19 @@ size_t codec_write_audit(char out[CODEC_BODY_SIZE], const struct inventory_audit
     return codec_print(
         out,
         "{\"item\":\"%s\",\"conserved\":%s,\"exact\":%s,\"off_by\":%lld,\"stock\":%lld,\"available\":%lld,"
-        "\"held\":%lld,\"sold\":%lld,\"orders\":%lld,\"oversold\":%lld,\"cancelled\":%lld,\"expired\":%lld,"
+        "\"held\":%lld,\"sold\":%lld,\"orders\":%lld,\"oversold\":%lld,\"paying\":%lld,\"returned\":%lld,"
+        "\"cancelled\":%lld,\"expired\":%lld,"
         "\"over_limit\":%lld,"
         "\"unreadable\":%lld,\"pending\":%lld,\"shortage\":%lld,"
         "\"counters\":{\"held\":%lld,\"sold\":%lld,\"holds\":%lld,\"users\":%lld}}",
         item->item, audit->conserved ? "true" : "false", audit->exact ? "true" : "false",
         (long long)audit->off_by, (long long)(item->initial + item->restocked), (long long)item->available,
-        (long long)units[INVENTORY_STATE_HELD], (long long)units[INVENTORY_STATE_CONFIRMED],
-        (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_CONFIRMED]),
-        (long long)audit->oversold, (long long)orders[INVENTORY_STATE_CANCELLED],
+        (long long)(units[INVENTORY_STATE_HELD] + units[INVENTORY_STATE_PAYING]),
+        (long long)units[INVENTORY_STATE_CONFIRMED],
+        (long long)(orders[INVENTORY_STATE_HELD] + orders[INVENTORY_STATE_PAYING] +
+                    orders[INVENTORY_STATE_CONFIRMED]),
+        (long long)audit->oversold, (long long)orders[INVENTORY_STATE_PAYING],
+        (long long)orders[INVENTORY_STATE_RETURNED], (long long)orders[INVENTORY_STATE_CANCELLED],
         (long long)orders[INVENTORY_STATE_EXPIRED], (long long)audit->over_limit,
         (long long)audit->unreadable, (long long)audit->pending, (long long)item->shortage,
         (long long)item->held, (long long)item->sold, (long long)audit->holds, (long long)audit->user_units);

@@ -50,7 +50,7 @@ static void codec_refuse_text(const json_error_t *at, struct codec_error *error)
 
 /* ---- tables of fields: each body has one ---- */
 
-enum kind { NAME, USER, INTEGER, INSTANT, STRATEGY, URL, LINES };
+enum kind { NAME, USER, PAYMENT, INTEGER, FLAG, INSTANT, STRATEGY, URL, LINES };
 
 struct field {
     const char *name;
@@ -94,6 +94,17 @@ static bool codec_read_field(json_t *value, const struct field *field, void *int
             return codec_refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ - @ : | + = ~",
                                 INVENTORY_USER_MAX);
         memcpy(at, text, length + 1);
+        return true;
+    case PAYMENT:
+        if (!text || !inventory_payment_valid(text, length))
+            return codec_refuse(error, field->name, "must be 1 to %d visible ASCII characters",
+                                INVENTORY_PAYMENT_MAX);
+        memcpy(at, text, length + 1);
+        return true;
+    case FLAG:
+        if (!json_is_boolean(value))
+            return codec_refuse(error, field->name, "must be true or false");
+        *(bool *)at = json_is_true(value);
         return true;
     case INTEGER:
         number = json_integer_value(value);
@@ -226,14 +237,16 @@ bool codec_read_item(const char *body, size_t length, void *into, struct codec_e
         {"starts_at", offsetof(struct inventory_item, starts_ms), 0, 0, INSTANT, true},
         {"ends_at", offsetof(struct inventory_item, ends_ms), 0, 0, INSTANT, true},
         {"hold_seconds", offsetof(struct inventory_item, hold_ms), 0, HOLD_SECONDS_MAX, INTEGER, true},
+        {"pay_seconds", offsetof(struct inventory_item, pay_ms), 0, HOLD_SECONDS_MAX, INTEGER, true},
         {"strategy", offsetof(struct inventory_item, strategy), 0, 0, STRATEGY, true}};
     struct inventory_item *item = into, read = *item;
-    read.limit = read.starts_ms = read.ends_ms = read.hold_ms = 0;
+    read.limit = read.starts_ms = read.ends_ms = read.hold_ms = read.pay_ms = 0;
     if (!codec_read_body(body, length, fields, COUNT(fields), &read, error))
         return false;
     if (read.starts_ms && read.ends_ms && read.ends_ms <= read.starts_ms)
         return codec_refuse(error, "ends_at", "must be after starts_at");
     read.hold_ms *= 1000;
+    read.pay_ms *= 1000;
     *item = read;
     return true;
 }
@@ -250,6 +263,28 @@ bool codec_read_lock(const char *body, size_t length, void *into, struct codec_e
 
 bool codec_read_nothing(const char *body, size_t length, void *into, struct codec_error *error) {
     return length == 0 || codec_read_body(body, length, NULL, 0, into, error);
+}
+
+bool codec_read_payment(const char *body, size_t length, void *into, struct codec_error *error) {
+    static const struct field fields[] = {
+        {"payment", offsetof(struct codec_payment, payment), 0, 0, PAYMENT, false},
+        {"seconds", offsetof(struct codec_payment, seconds), 0, HOLD_SECONDS_MAX, INTEGER, true}};
+    ((struct codec_payment *)into)->seconds = -1;
+    return codec_read_body(body, length, fields, COUNT(fields), into, error);
+}
+
+bool codec_read_confirm(const char *body, size_t length, void *into, struct codec_error *error) {
+    static const struct field fields[] = {
+        {"payment", offsetof(struct codec_payment, payment), 0, 0, PAYMENT, true}};
+    *(struct codec_payment *)into = (struct codec_payment){.seconds = -1};
+    return length == 0 || codec_read_body(body, length, fields, COUNT(fields), into, error);
+}
+
+bool codec_read_return(const char *body, size_t length, void *into, struct codec_error *error) {
+    static const struct field fields[] = {
+        {"quantity", offsetof(struct codec_return, quantity), 1, INVENTORY_QUANTITY_MAX, INTEGER, false},
+        {"restock", offsetof(struct codec_return, restock), 0, 0, FLAG, false}};
+    return codec_read_body(body, length, fields, COUNT(fields), into, error);
 }
 
 bool codec_read_request(struct http_request *request, codec_reader *read, void *into) {

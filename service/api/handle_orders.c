@@ -1,4 +1,4 @@
-/* /v1/orders: read, confirm, cancel. */
+/* /v1/orders: read, pay, confirm, cancel, return. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +8,11 @@
 static void order_answer(struct http_request *request, enum inventory_status status,
                          const struct inventory_order *order) {
     char body[CODEC_BODY_SIZE];
-    if (status == INVENTORY_OK)
-        http_answer(request, 200, "application/json", body, codec_write_order(body, order), NULL);
+    if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
+        idempotency_key_answer(request, 200, body, codec_write_order(body, order), NULL,
+                               status == INVENTORY_REPLAYED, NULL);
     else
-        problem_answer_status(request, status);
+        problem_answer_order(request, status, order);
 }
 
 /* A line of a basket, which is settled with the basket. */
@@ -59,21 +60,44 @@ static void order_on_step(void *ctx, enum inventory_status status, const struct 
         order_answer(ctx, status, order);
 }
 
-static void order_step(struct http_request *request, const char *name, enum inventory_step step) {
-    if (step == INVENTORY_READ || codec_read_request(request, codec_read_nothing, NULL))
-        inventory_order_step(request_thread(request)->inventory, name,
-                             &(struct inventory_order_call){step, request->arrived_ns, NULL}, order_on_step,
-                             request);
+static void order_step(struct http_request *request, const char *name, struct inventory_order_call call) {
+    call.arrived_ns = request->arrived_ns;
+    inventory_order_step(request_thread(request)->inventory, name, &call, order_on_step, request);
 }
 
 void orders_get(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_READ);
-}
-
-void orders_confirm(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_CONFIRM);
+    order_step(request, name, (struct inventory_order_call){.step = INVENTORY_READ});
 }
 
 void orders_cancel(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_CANCEL);
+    if (codec_read_request(request, codec_read_nothing, NULL))
+        order_step(request, name, (struct inventory_order_call){.step = INVENTORY_CANCEL});
+}
+
+void orders_confirm(struct http_request *request, const char *name) {
+    struct codec_payment wanted;
+    if (codec_read_request(request, codec_read_confirm, &wanted))
+        order_step(request, name,
+                   (struct inventory_order_call){.step = INVENTORY_CONFIRM, .payment = wanted.payment});
+}
+
+void orders_pay(struct http_request *request, const char *name) {
+    struct codec_payment wanted;
+    if (codec_read_request(request, codec_read_payment, &wanted))
+        order_step(request, name,
+                   (struct inventory_order_call){.step = INVENTORY_PAY,
+                                                 .payment = wanted.payment,
+                                                 .pay_ms = wanted.seconds < 0 ? -1 : wanted.seconds * 1000});
+}
+
+void orders_return(struct http_request *request, const char *name) {
+    struct codec_return wanted;
+    struct idempotency_key key;
+    struct inventory_order_call call = {.step = INVENTORY_RETURN};
+    if (!idempotency_key_read(request, &key) || !codec_read_request(request, codec_read_return, &wanted))
+        return;
+    inventory_key_digest(name, key.text, key.length, call.digest);
+    call.quantity = wanted.quantity;
+    call.restock = wanted.restock;
+    order_step(request, name, call);
 }

@@ -25,7 +25,7 @@ static inline struct loop_thread *request_thread(const struct http_request *requ
 /* Each resource has a file, handle_RESOURCE.c. */
 routes_fn purchases_post;
 routes_fn items_put, items_get, items_restock, items_audit, items_audit_all;
-routes_fn orders_get, orders_confirm, orders_cancel;
+routes_fn orders_get, orders_pay, orders_confirm, orders_cancel, orders_return;
 routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
 routes_fn locks_put, locks_get;
 routes_fn readyz_get;
@@ -59,12 +59,23 @@ struct codec_error {
 enum {
     CODEC_BODY_SIZE = 1024,
     CODEC_HEALTH_SIZE = 8192, /* with all servers of the store */
-    CODEC_BASKET_SIZE = 512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + INVENTORY_NAME_MAX + INVENTORY_USER_MAX + 160)
+    CODEC_BASKET_SIZE =
+        512 + INVENTORY_LINES_MAX * (INVENTORY_ORDER_SIZE + INVENTORY_NAME_MAX + INVENTORY_USER_MAX + 160)
 };
 
 struct codec_purchase {
     char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_USER_MAX + 1];
     int64_t quantity;
+};
+
+struct codec_payment {
+    char payment[INVENTORY_PAYMENT_MAX + 1]; /* "": none */
+    int64_t seconds;                         /* -1: none were given */
+};
+
+struct codec_return {
+    int64_t quantity;
+    bool restock;
 };
 
 enum { CODEC_URL_SIZE = 512 };
@@ -79,7 +90,10 @@ codec_reader codec_read_restock;  /* int64_t: the quantity */
 codec_reader codec_read_basket;   /* struct inventory_transaction: the user and the lines */
 codec_reader codec_read_transfer; /* struct inventory_transaction: the two lines */
 codec_reader codec_read_lock;     /* char[CODEC_URL_SIZE]: the URL in {"lock":URL}, as text */
-codec_reader codec_read_nothing;  /* NULL: confirm and cancel take no body; {} is allowed */
+codec_reader codec_read_nothing;  /* NULL: cancel takes no body; {} is allowed */
+codec_reader codec_read_payment;  /* struct codec_payment; the reference is required */
+codec_reader codec_read_confirm;  /* struct codec_payment, without seconds; the body may be left out */
+codec_reader codec_read_return;   /* struct codec_return */
 
 /* Reads the plain form of a purchase, which nearly all clients send: an object of the three fields, in any
  * order, without escapes and fractions. That takes 60 ns; codec_read_purchase() takes 970. It reads a plain
@@ -125,6 +139,9 @@ enum problem {
     PROBLEM_ORDER_CONFIRMED,
     PROBLEM_ORDER_CANCELLED,
     PROBLEM_ORDER_EXPIRED,
+    PROBLEM_IN_PAYMENT,
+    PROBLEM_PAYMENT_DIFFERS,
+    PROBLEM_OVER_RETURN,
     PROBLEM_UNAUTHORIZED,
     PROBLEM_TEACHING_ONLY,
     PROBLEM_OVERLOADED,
@@ -158,6 +175,10 @@ size_t problem_write_refusal(char *out, size_t size, int status, const char *fie
 
 /* Answers with the problem of a status: a refusal of the store, a reused key, an unknown item and so on. */
 void problem_answer_status(struct http_request *request, enum inventory_status status);
+/* Answers why a step of an order was refused. `order`: as it is now; NULL: it is not known. The answer tells
+ * whether a refund is due, and how many units are left to return. */
+void problem_answer_order(struct http_request *request, enum inventory_status status,
+                          const struct inventory_order *order);
 /* Whether the limit, start or end of an item refused. */
 bool problem_is_of_terms(enum inventory_status status);
 /* Answers why a purchase or a transaction was refused. `item`: the item of the line that was refused; NULL

@@ -25,6 +25,9 @@ const struct problem_type problem_types[PROBLEMS] = {
     [PROBLEM_ORDER_CONFIRMED] = {409, "order-confirmed", "Order confirmed already"},
     [PROBLEM_ORDER_CANCELLED] = {409, "order-cancelled", "Order cancelled already"},
     [PROBLEM_ORDER_EXPIRED] = {410, "order-expired", "Order expired"},
+    [PROBLEM_IN_PAYMENT] = {409, "in-payment", "Order is being paid"},
+    [PROBLEM_PAYMENT_DIFFERS] = {409, "payment-differs", "Another payment"},
+    [PROBLEM_OVER_RETURN] = {409, "over-return", "Too much returned"},
     [PROBLEM_UNAUTHORIZED] = {401, "unauthorized", "Unauthorized"},
     [PROBLEM_TEACHING_ONLY] = {409, "teaching-only", "Unsafe strategy refused"},
     [PROBLEM_OVERLOADED] = {503, "overloaded", "Overloaded"},
@@ -109,8 +112,7 @@ static const struct refusal {
     [INVENTORY_UNKNOWN_ITEM] = {PROBLEM_UNKNOWN_ITEM, "there is no such item"},
     [INVENTORY_UNKNOWN_ORDER] = {PROBLEM_UNKNOWN_ORDER, "there is no such order"},
     [INVENTORY_UNKNOWN_BASKET] = {PROBLEM_UNKNOWN_BASKET, "there is no such basket"},
-    [INVENTORY_OF_BASKET] = {PROBLEM_BASKET_ORDER,
-                             "the order is part of a held basket: confirm or cancel that"},
+    [INVENTORY_OF_BASKET] = {PROBLEM_BASKET_ORDER, "the order is part of a basket: do this with the basket"},
     [INVENTORY_PENDING] = {PROBLEM_OVERLOADED, "it is in flight already; retry with the same key"},
     [INVENTORY_CROSS_SLOT] = {PROBLEM_CROSS_SLOT,
                               "no one script reaches items in several slots of a Redis Cluster; it takes a "
@@ -120,6 +122,10 @@ static const struct refusal {
     [INVENTORY_CONFIRMED] = {PROBLEM_ORDER_CONFIRMED, "it was confirmed first"},
     [INVENTORY_CANCELLED] = {PROBLEM_ORDER_CANCELLED, "it was cancelled first"},
     [INVENTORY_EXPIRED] = {PROBLEM_ORDER_EXPIRED, "the hold ran out first, its units went back"},
+    [INVENTORY_IN_PAYMENT] = {PROBLEM_IN_PAYMENT, "the order is being paid; the shop may cancel it"},
+    [INVENTORY_PAYMENT_DIFFERS] = {PROBLEM_PAYMENT_DIFFERS,
+                                   "the order has another payment, or was confirmed without one"},
+    [INVENTORY_OVER_RETURN] = {PROBLEM_OVER_RETURN, "fewer units of the order are left to return"},
     [INVENTORY_REFUSED] = {PROBLEM_TEACHING_ONLY,
                            "this strategy oversells; it needs a service started with --teaching"},
     [INVENTORY_STALE] =
@@ -143,6 +149,23 @@ static const struct refusal *refusal_find(enum inventory_status status) {
 void problem_answer_status(struct http_request *request, enum inventory_status status) {
     const struct refusal *refusal = refusal_find(status);
     problem_answer(request, refusal->problem, refusal->detail);
+}
+
+void problem_answer_order(struct http_request *request, enum inventory_status status,
+                          const struct inventory_order *order) {
+    const struct refusal *refusal = refusal_find(status);
+    char members[64] = "";
+    if (status == INVENTORY_PAY_TOO_LONG)
+        problem_answer_field(request, "seconds", "must not be more than the item's pay_seconds");
+    else if (order && status == INVENTORY_OVER_RETURN)
+        snprintf(members, sizeof members, ",\"left\":%lld",
+                 order->state == INVENTORY_STATE_CONFIRMED || order->state == INVENTORY_STATE_RETURNED
+                     ? (long long)(order->quantity - order->returned)
+                     : 0);
+    else if (order && order->refund_due && (status == INVENTORY_EXPIRED || status == INVENTORY_CANCELLED))
+        snprintf(members, sizeof members, ",\"refund_due\":true");
+    if (status != INVENTORY_PAY_TOO_LONG)
+        problem_send(request, refusal->problem, refusal->detail, members, NULL);
 }
 
 bool problem_is_of_terms(enum inventory_status status) {
@@ -198,6 +221,7 @@ void problem_answer_exists(struct http_request *request, const struct inventory_
     } terms[] = {{"stock", item->initial, wanted->initial, false},
                  {"per_user_limit", item->limit, wanted->limit, false},
                  {"hold_seconds", item->hold_ms / 1000, wanted->hold_ms / 1000, false},
+                 {"pay_seconds", item->pay_ms / 1000, wanted->pay_ms / 1000, false},
                  {"starts_at", item->starts_ms, wanted->starts_ms, true},
                  {"ends_at", item->ends_ms, wanted->ends_ms, true}};
     char detail[256] = "terms do not change; it is on sale with", list[128] = "", members[160],
