@@ -232,8 +232,7 @@ struct inventory_purchase {
     void (*done)(struct inventory_purchase *purchase, enum inventory_status status);
 
     /* Filled in before `done`: */
-    struct inventory_order order; /* with OK and REPLAYED: as it was when it was made */
-    enum inventory_state now;     /* with REPLAYED: its state now */
+    struct inventory_order order; /* with OK; with REPLAYED, as it is now */
     int64_t available;            /* with SOLD_OUT */
 
     /* The inventory's own: */

@@ -44,8 +44,7 @@ struct inventory_transaction {
     void (*done)(struct inventory_transaction *transaction, enum inventory_status status);
 
     /* Filled in before `done`: */
-    enum inventory_state state; /* with OK and REPLAYED: of the basket */
-    enum inventory_state now;   /* with REPLAYED: its state now */
+    enum inventory_state state; /* with OK; with REPLAYED, as it is now */
     int64_t created_ms, expires_ms;
     int failed; /* with SOLD_OUT, LIMIT, NOT_STARTED, ENDED, UNKNOWN_ITEM, TOO_MANY: the first such line */
     int64_t available; /* with SOLD_OUT */
@@ -76,7 +75,7 @@ void inventory_transaction_find(struct inventory *inventory, struct inventory_tr
  * KEY_REUSED, what refuses a line (a limit only by this basket's own units), UNAVAILABLE, UNKNOWN. */
 void inventory_transaction_check(struct inventory *inventory, struct inventory_transaction *transaction);
 
-/* Makes the transaction. OK; REPLAYED: done before, `state` as it was then; KEY_REUSED; SOLD_OUT, LIMIT,
+/* Makes the transaction. OK; REPLAYED: done before; KEY_REUSED; SOLD_OUT, LIMIT,
  * NOT_STARTED, ENDED or UNKNOWN_ITEM for a line, and nothing was done; STALE: a newer fencing token was seen,
  * and what had begun is aborted; UNAVAILABLE, UNKNOWN. An earlier attempt that was left unfinished is
  * finished first. */

@@ -99,11 +99,9 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        putback_keep_in(purchase->purchases, purchase_history(purchase), RECEIPT_ORDER, purchase->item,
-                        purchase->digest, record);
-        /* The first answer, whatever has become of the order since. */
-        purchase->now = order->state;
-        order->state = order->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
+        if (order->returned == 0) /* see orders_keep() */
+            putback_keep_in(purchase->purchases, purchase_history(purchase), RECEIPT_ORDER, purchase->item,
+                            purchase->digest, record);
         bool ours = sent_ms && order->created_ms >= sent_ms - CLOCKS_APART_MS;
         purchase_finish(purchase, ours ? INVENTORY_OK : INVENTORY_REPLAYED);
     }
@@ -119,8 +117,9 @@ void purchase_sold(struct inventory_purchase *purchase, int64_t now_ms, int64_t 
     order->version = 1;
     order->created_ms = now_ms;
     order->expires_ms = expires_ms;
-    order->basket[0] = '\0';
-    order->pending = false;
+    order->settled_ms = order->returned = 0;
+    order->basket[0] = order->payment[0] = '\0';
+    order->pending = order->late = order->refund_due = false;
     putback_keep_new(purchase->purchases, purchase_history(purchase), order, purchase->digest);
     purchase_finish(purchase, INVENTORY_OK);
 }

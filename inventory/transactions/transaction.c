@@ -50,9 +50,6 @@ void transaction_conclude(struct transaction_run *run) {
             journal_keep(run->transactions, transaction, PHASE_NONE, 0); /* the intent was removed */
         status = run->failure != INVENTORY_OK ? run->failure : INVENTORY_UNKNOWN_BASKET;
     } else if (run->make) {
-        /* The first answer, whatever has become of the basket since. */
-        transaction->now = transaction->state;
-        transaction->state = transaction->expires_ms ? INVENTORY_STATE_HELD : INVENTORY_STATE_CONFIRMED;
         status = run->mine ? INVENTORY_OK : INVENTORY_REPLAYED;
     } else {
         status = step_answers[run->step][transaction->state];

@@ -40,8 +40,7 @@ static void basket_answer_done(struct basket_call *call) {
     size_t length = basket ? codec_write_basket(body, transaction) : codec_write_transfer(body, transaction);
     snprintf(location, sizeof location, "/v1/baskets/%s", transaction->id);
     idempotency_key_answer(call->request, created ? 201 : 200, body, length,
-                           created && journalled ? location : NULL, call->status == INVENTORY_REPLAYED,
-                           basket && journalled ? inventory_state_name(transaction->now) : NULL);
+                           created && journalled ? location : NULL, call->status == INVENTORY_REPLAYED);
 }
 
 /* `terms` is the item whose terms refused a line; NULL if none did, or it is not known. */

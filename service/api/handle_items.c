@@ -88,7 +88,7 @@ static void item_on_restock(void *ctx, enum inventory_status status, const struc
         problem_answer_field(restock->request, "quantity", body);
     } else if (status == INVENTORY_OK || status == INVENTORY_REPLAYED) {
         size_t length = codec_write_restock(body, restock->item.item, done);
-        idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED, NULL);
+        idempotency_key_answer(restock->request, 200, body, length, NULL, status == INVENTORY_REPLAYED);
     } else {
         problem_answer_status(restock->request, status);
     }

@@ -10,7 +10,7 @@ static void order_answer(struct http_request *request, enum inventory_status sta
     char body[CODEC_BODY_SIZE];
     if (status == INVENTORY_OK || status == INVENTORY_REPLAYED)
         idempotency_key_answer(request, 200, body, codec_write_order(body, order), NULL,
-                               status == INVENTORY_REPLAYED, NULL);
+                               status == INVENTORY_REPLAYED);
     else
         problem_answer_order(request, status, order);
 }

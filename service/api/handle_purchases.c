@@ -29,8 +29,7 @@ static void purchase_answer(struct purchase_call *call, const struct inventory_i
     if (call->status == INVENTORY_OK || replayed) {
         size_t length = codec_write_order(body, &call->purchase.order);
         stpcpy(stpcpy(location, "/v1/orders/"), call->purchase.order.id);
-        idempotency_key_answer(call->request, 201, body, length, location, replayed,
-                               replayed ? inventory_state_name(call->purchase.now) : NULL);
+        idempotency_key_answer(call->request, 201, body, length, location, replayed);
     } else if (call->job.locked != LOCK_OK) {
         problem_answer_lock(call->request, call->job.locked);
     } else {

@@ -41,10 +41,10 @@ struct idempotency_key {
 /* Reads the Idempotency-Key. If it is missing or wrong, answers and returns false. */
 bool idempotency_key_read(struct http_request *request, struct idempotency_key *key);
 
-/* Answers what was done, with the header Location if that is not NULL. A replay has the body of the first
- * answer. Its headers say that it is one, and the state now if that is not NULL. */
+/* Answers what was done, with the header Location if that is not NULL, and says whether it was done before.
+ */
 void idempotency_key_answer(struct http_request *request, int status, const char *body, size_t length,
-                            const char *location, bool replayed, const char *state);
+                            const char *location, bool replayed);
 
 /* ---- bodies in JSON (codec_requests.c, codec_answers.c) ----
  * Only these two files include jansson. The reader is strict: it refuses unknown or doubled fields, fractions

@@ -1,5 +1,5 @@
 /* The header Idempotency-Key: exactly once, 1 to INVENTORY_KEY_MAX (255) characters of visible ASCII. And the
- * answers to calls that have it, which say whether they are replays. */
+ * answers to calls that may be repeated, which say whether they are replays. */
 #include <stdio.h>
 
 #include "service/api/http_api.h"
@@ -35,9 +35,8 @@ bool idempotency_key_read(struct http_request *request, struct idempotency_key *
 }
 
 void idempotency_key_answer(struct http_request *request, int status, const char *body, size_t length,
-                            const char *location, bool replayed, const char *state) {
-    const char *const headers[] = {
-        "Location", location, replayed ? "Idempotent-Replayed" : NULL, "true", state ? "Order-State" : NULL,
-        state,      NULL};
+                            const char *location, bool replayed) {
+    const char *const headers[] = {"Location", location, replayed ? "Idempotent-Replayed" : NULL, "true",
+                                   NULL};
     http_answer(request, status, "application/json", body, length, location ? headers : headers + 2);
 }

@@ -76,7 +76,7 @@ static void each_call_at_both_doors(void) {
         }
     }
     json_decref(document);
-    CHECK_INT(calls, 20);
+    CHECK_INT(calls, 22);
     CHECK_INT(for_buyers, 8);
 }
 

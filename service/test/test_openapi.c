@@ -163,7 +163,8 @@ static void check_route(const json_t *api, const char *method, const char *route
 
 /* Those of the table in routes.c, and no others. */
 static void calls_told(void) {
-    static const char *const keyed[] = {"purchases_post", "baskets_post", "transfers_post", "items_restock"};
+    static const char *const keyed[] = {"purchases_post", "baskets_post", "transfers_post", "items_restock",
+                                        "orders_return"};
     const json_t *api = load();
     char line[200], method[8], route[64], handler[32], of[16];
     int routes = 0, calls = 0;
@@ -292,10 +293,10 @@ static void members_told(void) {
         201);
     check_members(api, "Item", "", &got);
     CHECK_INT(shop_admin(shop.port, "PUT", "/v1/items/a", "{\"stock\":8}", &got), 409);
-    check_members(api, "Problem", "field available limit starts_at ends_at line item", &got);
+    check_members(api, "Problem", "field available left refund_due limit starts_at ends_at line item", &got);
     shop_put(shop.port, "b", "\"stock\":9");
     CHECK_INT(shop_buy(shop.port, "a", "u", 1, "k", &got), 201);
-    check_members(api, "Order", "", &got);
+    check_members(api, "Order", "settled_at payment returned late refund_due", &got);
     CHECK_INT(shop_basket(shop.port, "u", "a:1 b:1", "k", &got), 201);
     check_members(api, "Basket", "", &got);
     CHECK_INT(shop_basket(shop.port, "u", "b:1 a:100", "k2", &got), 409);
