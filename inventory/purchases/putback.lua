@@ -113,6 +113,7 @@ local function put_back_order()
   end
   if was == 'u' and not decided then return 'there' end -- its basket was undone, and the journal tells whether that was right
   if was and standing.quantity ~= order.quantity and not decided then return 'differs' end -- the key was used again while its order was lost
+  if was and standing.d and state == 'c' then return 'differs' end -- since then its refund was promised
   if has > order.version or was == state and (has == order.version or not order.d) then return resolve('there') end
   if was == 'r' or was and standing.r then return 'differs' end -- it was confirmed, and units of it were returned
   local holds_itself = state == 'h' or state == 'p'

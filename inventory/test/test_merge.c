@@ -22,11 +22,13 @@ static void item_open(struct seller *seller, const char *name, int stock, int li
     item_put_with(seller, item, stock, limit, 600000);
 }
 
-/* `h`, `c2` and the like, as a record of one unit of ann. `o` is `h` of a hold that is over. */
+/* `h`, `c2` and the like, as a record of one unit of ann. `o` is `h` of a hold that is over. What follows a
+ * blank are tags. */
 static const char *record_of(const char *state) {
     bool is_over = *state == 'o';
-    return harness_format("%s 1 ann 1700000000000 %s", is_over ? "h" : state,
-                          is_over ? "1700000001000" : "32503680000000");
+    size_t length = strcspn(state, " ");
+    return harness_format("%.*s 1 ann 1700000000000 %s%s", (int)length, is_over ? "h" : state,
+                          is_over ? "1700000001000" : "32503680000000", state + length);
 }
 
 /* What the script says to a record of order `name`. */
@@ -131,6 +133,84 @@ static void test_each_two(void) {
     }
 }
 
+/* ---- payment, refund and return ---- */
+
+#define PAYING "p2 p=pi"
+#define REFUND "e3 p=pi s=1700000002000 d=1"
+#define LATE   "c4 p=pi s=1700000002000 l=1"
+
+/* What stands, what is shown then, and what comes of it; then where the unit is, and what was released. */
+static void test_paid(void) {
+    static const struct {
+        const char *stands, *shown, *outcome, *place;
+        int released;
+    } cases[] = {{"", PAYING, "back: p2", "held", 0},
+                 {"h", PAYING, "back: p2", "held", 0},
+                 {PAYING, "h", "there: p2", "held", 0},
+                 {PAYING, PAYING, "there: p2", "held", 0},
+                 {"o", PAYING, "back: p2", "held", 0},  /* taken for expired, which it was not */
+                 {"e2", PAYING, "back: p3", "held", 0}, /* the same, and as old */
+                 {"c2", PAYING, "differs: c2", "sold", 0},
+                 {PAYING, "c3 p=pi s=1700000002000", "back: c3", "sold", 0},
+                 {PAYING, REFUND, "back: e3", "available", 1},
+                 {"", REFUND, "back: e3", "available", 1},
+                 {"e2", REFUND, "back: e3", "available", 1},
+                 {"e3", REFUND, "there: e3", "available", 1},
+                 {REFUND, "e2", "there: e3", "available", 1},
+                 {REFUND, "c2", "differs: e3", "available", 1},
+                 {REFUND, LATE, "differs: e3", "available", 1},
+                 {"x2", "x3 d=1", "back: x3", "available", 1},
+                 {"", LATE, "back: c4", "sold", 1},
+                 {"h", LATE, "back: c4", "sold", 1},
+                 {"e3", LATE, "back: c4", "sold", 1},
+                 {LATE, LATE, "there: c4", "sold", 1},
+                 {"c2", LATE, "there: c2", "sold", 0}};
+    struct seller *seller = open_one();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        item_open(seller, harness_format("paid-%zu", i), STOCK, LIMIT);
+        if (*cases[i].stands)
+            CHECK_STR(show(ORDER, cases[i].stands, "no"), "back");
+        CHECK_STR(outcome(ORDER, cases[i].shown, "no"), cases[i].outcome);
+        check_units(cases[i].place, strcmp(cases[i].place, "available") == 0 ? STOCK : 1);
+        check_units("released", cases[i].released);
+    }
+}
+
+static const char *show_return(const char *note, const char *last) {
+    struct sale_keys keys;
+    sale_keys_make(&keys, item);
+    const char *said =
+        harness_format("%s", redis_command(&redis, "EVAL", putback_lua, "5", key(""), key(":holds"), keys.due,
+                                           key(":shortage"), key(":events"), "move", "the-key-of-the-returns",
+                                           note, last, NULL));
+    CHECK_STR(ledger_audit(&redis, item), "balanced");
+    return said;
+}
+
+/* A return is put back once, after its order. */
+static void test_returned(void) {
+    struct seller *seller = open_one();
+    for (int restock = 0; restock < 2; restock++) {
+        const char *note = harness_format("return 1 %d " ORDER, restock);
+        item_open(seller, harness_format("returned-%d", restock), STOCK, LIMIT);
+        CHECK_STR(show_return(note, "no"), "short");
+        CHECK_STR(show_return(note, "yes"), "differs");
+        CHECK_STR(show(ORDER, "h", "no"), "back");
+        CHECK_STR(show_return(note, "no"), "short");
+        CHECK_STR(show(ORDER, "c2", "no"), "back");
+        for (int i = 0; i < 2; i++) {
+            CHECK_STR(show_return(note, "no"), i ? "there" : "back");
+            CHECK_STR(stands(ORDER), "r3");
+            check_units("available", STOCK - !restock);
+            check_units("restocked", -!restock);
+            check_units("returned", 1);
+            check_units("sold", 0);
+            CHECK_STR(outcome(ORDER, "c2", "no"), "there: r3");
+            CHECK_STR(outcome(ORDER, "c3", "no"), "differs: r3");
+        }
+    }
+}
+
 /* ---- units that others have by now ---- */
 
 /* A hold that is over takes none, be there some or not. */
@@ -215,6 +295,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     store_start(&redis, argc, argv);
     harness_run("each two states of an order", test_each_two);
+    harness_run("payment and refund", test_paid);
+    harness_run("returns", test_returned);
     harness_run("a hold that is over", test_hold_is_over);
     harness_run("what does not fit", test_short);
     harness_run("what takes no units", test_no_units_left);

@@ -300,7 +300,7 @@ static void members_told(void) {
     CHECK_INT(shop_basket(shop.port, "u", "a:1 b:1", "k", &got), 201);
     check_members(api, "Basket", "", &got);
     CHECK_INT(shop_basket(shop.port, "u", "b:1 a:100", "k2", &got), 409);
-    check_members(api, "Problem", "field limit starts_at ends_at differs", &got);
+    check_members(api, "Problem", "field left refund_due limit starts_at ends_at differs", &got);
     CHECK_INT(shop_transfer(shop.port, "a", "b", 1, "k", &got), 200);
     check_members(api, "Transfer", "", &got);
     CHECK_INT(shop_restock(shop.port, "a", 1, "k", &got), 200);
