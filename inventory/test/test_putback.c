@@ -76,6 +76,70 @@ static void test_cancelled_by_another(void) {
     check_books(seller, &pair.replica, "seat", 0, 0, 1);
 }
 
+/* ---- what the shop was told of payment, refund and return ---- */
+
+static enum inventory_status step_of(struct seller *seller, const char *id,
+                                     const struct inventory_order_call *call, struct inventory_order *now) {
+    return answer_wait(order_call_begin(seller, id, call), now, sizeof *now);
+}
+
+static struct inventory_order_call return_of(const char *id, const char *key, int64_t quantity,
+                                             bool restock) {
+    struct inventory_order_call call = {.step = INVENTORY_RETURN, .quantity = quantity, .restock = restock};
+    inventory_key_digest(id, key, strlen(key), call.digest);
+    return call;
+}
+
+/* Everything happened while the replica was cut off. One of two instances that did it is asked after it. */
+static void test_payment(void) {
+    static const struct inventory_order_call pay = {.step = INVENTORY_PAY, .payment = "pi", .pay_ms = -1},
+                                             confirm = {.step = INVENTORY_CONFIRM, .payment = "pi"},
+                                             another = {.step = INVENTORY_CONFIRM, .payment = "pi-2"};
+    struct seller *seller, *other;
+    struct inventory_order now;
+    redis_clock(); /* of servers that start after this */
+    told_open_two(&pair, &seller, &told, &other, &others);
+    struct inventory_item item = terms("seat", INVENTORY_BATCH, 10);
+    item.hold_ms = 60000;
+    item.pay_ms = 600000;
+    CHECK_STATUS(item_put(seller, &item), INVENTORY_OK);
+    const char *paying = buy(seller, "seat", "ann", "a", 1)->order.id,
+               *late = buy(other, "seat", "bob", "b", 4)->order.id,
+               *refused = buy(seller, "seat", "eve", "c", 5)->order.id;
+    redis_wait_copied(&pair.master, &pair.replica);
+    pair_cut(&pair);
+    CHECK_STATUS(step_of(seller, paying, &pay, &now), INVENTORY_OK);
+    redis_clock()->ahead_ms += 60000 + INVENTORY_HOLD_GRACE_MS;
+    holds_sweep(seller, &pair.master);
+    CHECK_STATUS(buy(seller, "seat", "dan", "d", 1)->status, INVENTORY_OK);
+    CHECK_STATUS(step_of(other, late, &confirm, &now), INVENTORY_OK);
+    CHECK(now.late);
+    CHECK_STATUS(step_of(other, refused, &confirm, &now), INVENTORY_EXPIRED);
+    CHECK(now.refund_due);
+    struct inventory_order_call some = return_of(late, "r1", 1, true), rest = return_of(late, "r2", 2, false);
+    CHECK_STATUS(step_of(seller, late, &some, &now), INVENTORY_OK);
+    CHECK_STATUS(step_of(other, late, &rest, &now), INVENTORY_OK);
+    check_books(seller, &pair.master, "seat", 5, 2, 1);
+
+    told_fail_over(&pair, seller, other);
+    check_books(seller, &pair.replica, "seat", 5, 2, 1);
+    CHECK_INT(told.outcomes[INVENTORY_LOSS_SHORT] + others.outcomes[INVENTORY_LOSS_SHORT] +
+                  told.outcomes[INVENTORY_LOSS_DIFFERS] + others.outcomes[INVENTORY_LOSS_DIFFERS],
+              0);
+    CHECK_STATUS(step_of(other, paying, &pay, &now), INVENTORY_REPLAYED);
+    CHECK_STR(inventory_state_name(now.state), "paying");
+    CHECK_STATUS(step_of(seller, late, &confirm, &now), INVENTORY_REPLAYED);
+    CHECK(now.late && now.returned == 3);
+    CHECK_STATUS(step_of(seller, late, &another, &now), INVENTORY_PAYMENT_DIFFERS);
+    CHECK_STATUS(step_of(other, late, &some, &now), INVENTORY_REPLAYED);
+    CHECK_STATUS(step_of(seller, late, &rest, &now), INVENTORY_REPLAYED);
+    CHECK_INT(now.returned, 3);
+    CHECK_STATUS(item_restock(seller, "seat", "r", 10, NULL), INVENTORY_OK);
+    CHECK_STATUS(step_of(seller, refused, &confirm, &now), INVENTORY_EXPIRED); /* final */
+    CHECK(now.refund_due);
+    check_books(seller, &pair.replica, "seat", 15, 2, 1);
+}
+
 /* ---- restocks, transfers, baskets ---- */
 
 static void test_transactions(void) {
@@ -263,6 +327,7 @@ int main(int argc, char **argv) {
     harness_run("a hold that is over by another clock", test_hold_is_over_by_another_clock);
     harness_run("a hold that is over, and its unit was sent", test_hold_is_over_and_sent);
     harness_run("cancelled by another", test_cancelled_by_another);
+    harness_run("payment, refund and return", test_payment);
     harness_run("restocks, transfers, baskets", test_transactions);
     harness_run("a cluster", test_cluster);
     harness_run("a cluster whose replica was cut off before", test_cluster_cut_before);
