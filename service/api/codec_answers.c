@@ -20,11 +20,11 @@ __attribute__((format(printf, 2, 3))) static size_t codec_print(char out[CODEC_B
 }
 
 static char *codec_append_instant(char *at, const char *name, int64_t ms) {
-    char text[RFC3339_SIZE];
     if (ms == 0)
         return at;
-    rfc3339_print(ms, text);
-    return at + sprintf(at, ",\"%s\":\"%s\"", name, text);
+    at = stpcpy(stpcpy(stpcpy(at, ",\""), name), "\":\"");
+    rfc3339_print(ms, at);
+    return stpcpy(at + strlen(at), "\"");
 }
 
 /* A reference may have characters that need escaping. */
