@@ -260,10 +260,8 @@ static struct MHD_Response *make_response(const struct http_exchange *exchange, 
      * likes. A cache keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
     if (status != MHD_HTTP_CREATED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (*ids->request_id) {
-        MHD_add_response_header(response, "X-Request-Id", ids->request_id);
-        MHD_add_response_header(response, "traceparent", ids->traceparent);
-    }
+    MHD_add_response_header(response, "X-Request-Id", ids->request_id);
+    MHD_add_response_header(response, "traceparent", ids->traceparent);
     for (; headers && headers[0]; headers += 2)
         MHD_add_response_header(response, headers[0], headers[1]);
     if (exchange->server->draining)
@@ -276,9 +274,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
     struct http_exchange *exchange = (struct http_exchange *)request;
     struct http_server *server = exchange->server;
     server->pending--;
-    if (status != MHD_HTTP_CREATED || request->recorded || *request->ids.request_id ||
-        *request->ids.traceparent)
-        http_ids_complete(&request->ids, &server->random);
+    http_ids_complete(&request->ids, &server->random);
     server->config.on_answer(server->config.ctx, request, status);
     if (!exchange->mhd) {
         exchange_drop(exchange);

@@ -84,7 +84,7 @@ struct http_config {
     int connections_max;
     int idle_ms;
     void (*on_request)(void *ctx, struct http_request *request);
-    /* Called for each answer. `request` has its ids if it is recorded; NULL: the server refused it itself. */
+    /* Called for each answer. `request` has its ids; NULL: the server refused it itself. */
     void (*on_answer)(void *ctx, const struct http_request *request, int status);
     /* Writes the body, an application/problem+json, for a request that the server refuses itself. `status` is
      * 400 (then `field` is set), 413, 414, 431, 501 or 505. Returns the body's length. NULL: no body. */
@@ -114,8 +114,7 @@ void http_server_close(struct http_server *server);
 int http_request_header(const struct http_request *request, const char *name, const char **value,
                         size_t *length);
 
-/* Answers, with X-Request-Id and traceparent. Only a 201 of a request that is not recorded, and that brought
- * neither, goes without: a purchase would pay for them. `headers` are name, value pairs that end with NULL,
+/* Answers; the server adds X-Request-Id and traceparent. `headers` are name, value pairs that end with NULL,
  * or NULL; everything is copied. */
 void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
                  size_t length, const char *const *headers);

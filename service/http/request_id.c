@@ -29,8 +29,12 @@ static void random_print(struct http_random *random, char *out, size_t digits) {
         memcpy(random->seed, random->bytes, sizeof random->seed);
         random->used = sizeof random->seed;
     }
-    sodium_bin2hex(out, digits + 1, random->bytes + random->used, size);
-    random->used += size;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = random->bytes[random->used++];
+        *out++ = "0123456789abcdef"[byte >> 4];
+        *out++ = "0123456789abcdef"[byte & 15];
+    }
+    *out = '\0';
 }
 
 void http_ids_complete(struct http_ids *ids, struct http_random *random) {
