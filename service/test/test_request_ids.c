@@ -1,5 +1,6 @@
 /* X-Request-Id and traceparent: taken from the request or made, on each answer. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service/test/shop.h"
@@ -184,6 +185,44 @@ static void bad_traces_are_not(void) {
     check_made(&response);
 }
 
+/* ---- none twice ---- */
+
+enum { ROUNDS = 400, CONNECTIONS = 8 };
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Of all workers, and of the program when it is started again. */
+static void none_is_made_twice(void) {
+    static char *made[2 * 3 * ROUNDS];
+    size_t count = 0;
+    for (int start = 0; start < 2; start++) {
+        struct web_conn conns[CONNECTIONS];
+        for (int i = 0; i < CONNECTIONS; i++)
+            CHECK(web_open(&conns[i], shop.port));
+        for (int i = 0; i < ROUNDS; i++) {
+            struct web_response response;
+            CHECK_INT(web_request(&conns[i % CONNECTIONS], "GET", "/livez", NULL, NULL, &response), WEB_OK);
+            const char *trace = id_of(&response, "traceparent");
+            made[count++] = harness_format("%s", id_of(&response, "X-Request-Id"));
+            made[count++] = harness_format("%.32s", trace + 3);
+            made[count++] = harness_format("%.16s", trace + 36);
+        }
+        for (int i = 0; i < CONNECTIONS; i++)
+            web_close(&conns[i]);
+        if (start == 0) {
+            CHECK_INT(seckilld_stop(&shop.service), 0);
+            seckilld_restart(&shop.service);
+        }
+    }
+    seckilld_wait_ready(&shop.service, 200);
+    qsort(made, count, sizeof *made, by_text);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(made[i], made[i - 1]) == 0)
+            FAIL("made twice: %s", made[i]);
+}
+
 /* ---- all kinds of answers ---- */
 
 #define IDS "X-Request-Id: mine\r\ntraceparent: 00-" TRACE "-" SPAN "-01\r\n"
@@ -341,6 +380,7 @@ int main(int argc, char **argv) {
     harness_run("bad request ids are not, nor two", bad_ids_are_not);
     harness_run("traces are taken", traces_are_taken);
     harness_run("bad traces are not, nor two", bad_traces_are_not);
+    harness_run("none is made twice", none_is_made_twice);
     harness_run("each answer of a connection has its own", each_answer_has_them);
     harness_run("refusals of the HTTP server have them", refusals_have_them);
     harness_run("a body that turns out too large", large_bodies);
