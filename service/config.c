@@ -417,7 +417,7 @@ static void variable_find(char name[NAME_SIZE], char own[NAME_SIZE]) {
         return;
     config_environment_name(meant, own);
     if (file && meant->kind == SECRET)
-        strcat(own, FILE_END);
+        snprintf(own + strlen(own), NAME_SIZE - strlen(own), FILE_END);
 }
 
 void config_warn_of_variables(void) {

@@ -252,7 +252,7 @@ static void odd_paths(void) {
         CHECK_INT(shop_admin(service.port, "PUT", paths[i].asked, "{\"stock\":1}", NULL), 400);
     char *longest = harness_format("/v1/items/%s", harness_repeat('%', 1800)); /* 600 bytes, each escaped */
     for (char *at = longest + strlen("/v1/items/"); *at; at += 3)
-        memcpy(at, "%01", 3);
+        at[1] = '0', at[2] = '1';
     CHECK_INT(shop_admin(service.port, "PUT", longest, "{\"stock\":1}", NULL), 400);
     CHECK_INT(seckilld_stop(&service), 0);
     const json_t *lines = read_lines(&service.proc);
