@@ -1,8 +1,8 @@
 #!/bin/bash
 # run.sh [FLAG…]: a private Redis, a private etcd, and seckilld with these flags and a demo item on sale, until
 # Ctrl-C. Data, logs and admin token are in var/. SECKILL_LISTEN (127.0.0.1:8080), SECKILL_REDIS_PORT (6390),
-# SECKILL_ETCD_PORT (2390; its peer port is the next), SECKILL_ADMIN_TOKEN (made up), SECKILL_LOCK (etcd:). Of
-# that and --lock, `etcd:` and `redis:` without an address are the private ones.
+# SECKILL_ETCD_PORT (2390; its peer port is the next), SECKILL_ADMIN_TOKEN or SECKILL_ADMIN_TOKEN_FILE (made up),
+# SECKILL_LOCK (etcd:). Of that and --lock, `etcd:` and `redis:` without an address are the private ones.
 # shellcheck disable=SC2317 # some functions are only called by name
 set -u
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -136,6 +136,10 @@ wait_until $redis_pid redis_answers ||
     fail "redis-server does not answer. The end of var/redis.log:" var/redis.log
 wait_until $etcd_pid etcd_answers || fail "etcd does not answer. The end of var/etcd.log:" var/etcd.log
 
+if [ -n "${SECKILL_ADMIN_TOKEN_FILE:-}" ]; then
+    SECKILL_ADMIN_TOKEN=$(cat "$SECKILL_ADMIN_TOKEN_FILE") || fail "SECKILL_ADMIN_TOKEN_FILE: cannot read $SECKILL_ADMIN_TOKEN_FILE"
+    unset SECKILL_ADMIN_TOKEN_FILE
+fi
 [ -n "${SECKILL_ADMIN_TOKEN:-}" ] || SECKILL_ADMIN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 export SECKILL_ADMIN_TOKEN
 rm -f var/admin-token

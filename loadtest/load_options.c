@@ -1,5 +1,6 @@
 #include "loadtest/load_options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,8 @@ const char options_help[] =
     "  --duplicates P     percent of the requests that repeat an earlier key, half of them one that is\n"
     "                     probably still in flight (0)\n"
     "  --token T          admin token, for audits and transfers. SECKILL_ADMIN_TOKEN in the environment is\n"
-    "                     safer: other users of this machine cannot read it\n"
+    "                     safer: other users of this machine cannot read it. SECKILL_ADMIN_TOKEN_FILE\n"
+    "                     names a file that has it\n"
     "  --seed S           seed of all random choices: items, lines, transfers, duplicates, backoff\n"
     "  --timeout MS       limit of one attempt (5000)\n"
     "  --settle T         at the end: limit for resolving unknown requests, and for starting the audits\n"
@@ -75,7 +77,7 @@ static bool is_token(const char *text) {
     size_t length = 0;
     while (text[length] > ' ' && text[length] <= '~')
         length++;
-    return text[length] == '\0' && length >= 1 && length <= 512;
+    return text[length] == '\0' && length >= 1 && length <= OPTIONS_TOKEN;
 }
 
 static bool read_ms(const struct flag *flag, const char *text, void *value) {
@@ -158,7 +160,7 @@ static bool options_check(const struct options *o, char *error, size_t error_siz
         {o->items > 1 || o->transfers == 0, "--transfers",
          "given with --items 2 or more: from one item to another"},
         {o->token || o->transfers == 0, "--transfers",
-         "given with --token or SECKILL_ADMIN_TOKEN: they need the admin token"},
+         "given with --token, SECKILL_ADMIN_TOKEN or SECKILL_ADMIN_TOKEN_FILE: they need the admin token"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!rules[i].holds) {
@@ -167,6 +169,40 @@ static bool options_check(const struct options *o, char *error, size_t error_siz
         }
     }
     return true;
+}
+
+/* Reads the token from the environment, or from the file that the environment names. False: `error` says what
+ * is wrong; it does not tell what is in the file. */
+static bool options_read_token(const char **token, char *error, size_t error_size) {
+    static char read[OPTIONS_TOKEN + 2]; /* with a line end, and a NUL */
+    const char *file = getenv("SECKILL_ADMIN_TOKEN_FILE");
+    *token = getenv("SECKILL_ADMIN_TOKEN");
+    if (file && *token) {
+        snprintf(error, error_size, "SECKILL_ADMIN_TOKEN and SECKILL_ADMIN_TOKEN_FILE: unset one of them");
+        return false;
+    }
+    if (*token && !**token)
+        *token = NULL;
+    if (!file)
+        return true;
+    FILE *stream = fopen(file, "re");
+    size_t length = stream ? fread(read, 1, sizeof read - 1, stream) : 0;
+    bool failed = !stream || ferror(stream);
+    if (failed)
+        snprintf(error, error_size, "SECKILL_ADMIN_TOKEN_FILE: cannot read %.100s: %s", file,
+                 strerror(errno));
+    if (stream)
+        fclose(stream);
+    if (failed)
+        return false;
+    if (length && read[length - 1] == '\n')
+        length--;
+    read[length] = '\0';
+    *token = read;
+    if (strlen(read) == length && is_token(read))
+        return true;
+    snprintf(error, error_size, "SECKILL_ADMIN_TOKEN_FILE: %.100s must have one line of " TOKEN, file);
+    return false;
 }
 
 enum flags_status options_read(char *const *argv, uint64_t seed, struct options *options, char *error,
@@ -178,12 +214,15 @@ enum flags_status options_read(char *const *argv, uint64_t seed, struct options 
         .seed = seed,
         .timeout_ns = UINT64_C(5000000000),
         .settle_ns = UINT64_C(30000000000),
-        .token = getenv("SECKILL_ADMIN_TOKEN"),
     };
-    if (read.token && read.token[0] == '\0')
-        read.token = NULL;
+    char environment_error[256] = "";
+    bool good = options_read_token(&read.token, environment_error, sizeof environment_error);
     enum flags_status status =
         flags_read(flags, sizeof flags / sizeof flags[0], argv, &read, error, error_size);
+    if (status == FLAGS_RUN && !good) {
+        snprintf(error, error_size, "%s", environment_error);
+        return FLAGS_WRONG;
+    }
     if (status == FLAGS_RUN && !options_check(&read, error, error_size))
         status = FLAGS_WRONG;
     if (read.urls.count == 0)

@@ -8,8 +8,9 @@
 
 #include "base/flags.h"
 
-#define OPTIONS_ITEM  64 /* characters of an item name */
-#define OPTIONS_LINES 32 /* of a basket */
+#define OPTIONS_ITEM  64  /* characters of an item name */
+#define OPTIONS_TOKEN 512 /* of a token */
+#define OPTIONS_LINES 32  /* of a basket */
 
 /* Texts point into argv and the environment. */
 struct options {
@@ -35,8 +36,8 @@ struct options {
     const char *progress; /* file, NULL: none */
 };
 
-/* Reads the command line, and SECKILL_ADMIN_TOKEN from the environment. `seed` is used if the command line
- * has none. If the status is FLAGS_WRONG, `error` says what is wrong. */
+/* Reads the command line, and SECKILL_ADMIN_TOKEN or SECKILL_ADMIN_TOKEN_FILE from the environment. `seed` is
+ * used if the command line has none. If the status is FLAGS_WRONG, `error` says what is wrong. */
 enum flags_status options_read(char *const *argv, uint64_t seed, struct options *options, char *error,
                                size_t error_size);
 

@@ -2,6 +2,7 @@
 # stage.sh: to be sourced. Starts private servers for a measurement on free loopback ports, and ends them with the script.
 build=${SECKILL_BUILD:-build}
 export -n SECKILL_BUILD # seckilld warns about variables that it does not know
+unset SECKILL_ADMIN_TOKEN_FILE
 export SECKILL_ADMIN_TOKEN=stage-token
 stage_dir=$(mktemp -d)
 stage_pids=()

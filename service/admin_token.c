@@ -88,6 +88,7 @@ static bool token_write(const char *path, const char *token) {
 
 void admin_token_keep(const char *token, const char *listen) {
     char directory[PATH_SIZE / 2], path[PATH_SIZE];
+    bool terminal = isatty(STDERR_FILENO) && !log_is_json(); /* what reads JSON is no person */
     bool kept = token_directory(directory, sizeof directory);
     /* The address is part of the name, since several services may run side by side. */
     snprintf(path, sizeof path, "%s/admin-token-%.200s", directory, listen);
@@ -98,7 +99,7 @@ void admin_token_keep(const char *token, const char *listen) {
         log_info("the admin token, made up for this run (SECKILL_ADMIN_TOKEN chooses one), is in %s", path);
     else
         log_error("the admin token, made up for this run, cannot be kept in %s: %s%s", path, strerror(errno),
-                  isatty(STDERR_FILENO) ? "" : "; no admin call can be made: set SECKILL_ADMIN_TOKEN");
-    if (isatty(STDERR_FILENO))
+                  terminal ? "" : "; no admin call can be made: set SECKILL_ADMIN_TOKEN");
+    if (terminal)
         fprintf(stderr, "admin token: %s\n", token);
 }

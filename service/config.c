@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,7 +16,15 @@
 
 enum { NAME_SIZE = 64 };
 
-enum kind { TEXT, NUMBER, SWITCH /* as a flag it stands alone, unless it has an argument */ };
+/* Behind the name of a variable: it names a file that has the value. */
+#define FILE_END "_FILE"
+
+enum kind {
+    TEXT,
+    SECRET /* a text that may have a secret */,
+    NUMBER,
+    SWITCH /* as a flag it stands alone, unless it has an argument */
+};
 
 /* One entry for each setting. Its flag, its variable in the environment (SECKILL_ and the flag in capitals)
  * and its name in the file all follow from `name`. */
@@ -31,13 +40,13 @@ static const struct setting {
      "serve HTTP at this address"},
     {"operator-listen", TEXT, offsetof(struct config, operator_listen), "", 0, 0, "HOST:PORT",
      "serve everything at this address, too, and at --listen only what buyers call; all else is 404 there"},
-    {"redis", TEXT, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
+    {"redis", SECRET, offsetof(struct config, redis), "redis://127.0.0.1:6379", 0, 0, "URL",
      "the store: redis://[[user]:password@]host[:port][/db], unix://[:password@]/path, "
      "redis-sentinel://[[user]:password@]host[:port],…/MASTER or "
      "redis-cluster://[[user]:password@]host[:port],…"},
     {"replicas", NUMBER, offsetof(struct config, replicas), "0", 0, 16, "N",
      "answer once N replicas of the store have the order; with fewer replicas nothing is sold"},
-    {"lock", TEXT, offsetof(struct config, lock), "local:", 0, 0, "URL",
+    {"lock", SECRET, offsetof(struct config, lock), "local:", 0, 0, "URL",
      "the lock of baskets, transfers and strategy locked: local:, etcd://HOST:PORT,…, zookeeper://…, "
      "redis://…, redis-sentinel://…, redis-cluster://…, redlock://…"},
     {"lock-ttl", NUMBER, offsetof(struct config, lock_ttl_ms), "10000", 100, 600000, "MS",
@@ -66,9 +75,11 @@ static const struct setting {
      "number of clients that may be connected at once at --listen; more wait to be accepted"},
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
      "at SIGTERM, give requests in flight so long to end"},
-    {"admin-token", TEXT, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
+    {"admin-token", SECRET, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
      "the token that admin calls must bear; without it one is made up and kept in a file that the log names "
      "(prefer the environment, since ps shows flags)"},
+    {"log", TEXT, offsetof(struct config, log), "text", 0, 0, "text|json",
+     "lines of text, or of JSON objects; with json each call of operators and the shop has a line, too"},
 };
 _Static_assert(sizeof settings / sizeof *settings == CONFIG_SETTINGS, "each setting has an origin");
 
@@ -104,7 +115,9 @@ static void config_print_help(FILE *out) {
         out,
         "Each flag can also be set by the environment: SECKILL_LISTEN for --listen, SECKILL_LOCK_TTL for "
         "--lock-ttl,\n"
-        "SECKILL_CONFIG for --config. Flags win over the environment, and that over the file.\n\n"
+        "SECKILL_CONFIG for --config. Flags win over the environment, and that over the file. Instead of\n"
+        "SECKILL_ADMIN_TOKEN, SECKILL_REDIS and SECKILL_LOCK, the same with _FILE names a file with the "
+        "value.\n\n"
         "  seckilld --redis redis://127.0.0.1:6379          # sell from there, on http://127.0.0.1:8080\n"
         "  curl http://127.0.0.1:8080/openapi.json          # every call and answer\n"
         "  curl http://127.0.0.1:8080/readyz                # is the store there, and how durable is it?\n\n"
@@ -154,7 +167,7 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
                         const char *name, char *error, size_t size) {
     char *at = (char *)config + s->offset, *end, *where = config->origins[s - settings];
     snprintf(where, CONFIG_ORIGIN_SIZE, "%s%s", place, name);
-    if (s->kind == TEXT) {
+    if (s->kind == TEXT || s->kind == SECRET) {
         if (strlen(value) >= CONFIG_TEXT)
             return config_complain(error, size, "%s: longer than %d characters", where, CONFIG_TEXT - 1);
         memcpy(at, value, strlen(value) + 1);
@@ -178,16 +191,65 @@ static bool setting_set(struct config *config, const struct setting *s, const ch
     return true;
 }
 
-/* Sets each setting to its default, or to its variable in the environment, if there is one. */
-static bool config_read_all(struct config *config, bool environment, char *error, size_t size) {
-    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++) {
-        char name[NAME_SIZE];
-        config_environment_name(s, name);
-        const char *value = environment ? getenv(name) : s->initial;
-        if (value && !setting_set(config, s, value, environment ? "" : "--", environment ? name : s->name,
-                                  error, size))
+static bool config_set_defaults(struct config *config, char *error, size_t size) {
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++)
+        if (!setting_set(config, s, s->initial, "--", s->name, error, size))
             return false;
-    }
+    return true;
+}
+
+/* Reads a value from the file that `variable` names: one line, whose end may be there or not. The error must
+ * not tell what is in the file. */
+static bool secret_read(const char *variable, const char *path, char value[CONFIG_TEXT + 2], char *error,
+                        size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+    ssize_t got = -1;
+    while (fd >= 0 && length < CONFIG_TEXT + 1 &&
+           (got = read(fd, value + length, CONFIG_TEXT + 1 - length)) > 0)
+        length += (size_t)got;
+    int failed = got < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (failed)
+        return config_complain(error, size,
+                               "%s: cannot read %.250s: %s; let it name a file that this user may read",
+                               variable, path, strerror(failed));
+    if (length && value[length - 1] == '\n')
+        length--;
+    value[length] = '\0';
+    if (length == 0)
+        return config_complain(error, size, "%s: %.250s is empty; write the value into it, as one line",
+                               variable, path);
+    if (length >= CONFIG_TEXT)
+        return config_complain(error, size, "%s: %.250s is longer than %d characters; is it the right file?",
+                               variable, path, CONFIG_TEXT - 1);
+    if (strcspn(value, "\r\n") < length)
+        return config_complain(error, size, "%s: %.250s is not one line of text; is it the right file?",
+                               variable, path);
+    return true;
+}
+
+/* Sets it to its variable in the environment, or to what is in the file that its other variable names. */
+static bool config_read_variable(struct config *config, const struct setting *s, char *error, size_t size) {
+    char name[NAME_SIZE], file_name[NAME_SIZE + 8], secret[CONFIG_TEXT + 2];
+    config_environment_name(s, name);
+    snprintf(file_name, sizeof file_name, "%s%s", name, FILE_END);
+    const char *value = getenv(name), *path = s->kind == SECRET ? getenv(file_name) : NULL;
+    if (!path)
+        return !value || setting_set(config, s, value, "", name, error, size);
+    if (value)
+        return config_complain(error, size, "%s and %s: both are set; unset one of them", name, file_name);
+    bool good = secret_read(file_name, path, secret, error, size) &&
+                setting_set(config, s, secret, "", file_name, error, size);
+    explicit_bzero(secret, sizeof secret);
+    return good;
+}
+
+static bool config_read_environment(struct config *config, char *error, size_t size) {
+    for (const struct setting *s = settings; s < settings + CONFIG_SETTINGS; s++)
+        if (!config_read_variable(config, s, error, size))
+            return false;
     return true;
 }
 
@@ -324,6 +386,10 @@ static bool config_check(struct config *config, char *error, size_t size) {
         return config_complain(error, size, "%s: \"%s\" is none of locked, script, naive",
                                config_origin(config, "basket"), config->basket_name);
     config->basket = (enum config_basket)basket;
+    config->log_json = strcmp(config->log, "json") == 0;
+    if (!config->log_json && strcmp(config->log, "text") != 0)
+        return config_complain(error, size, "%s: \"%s\" is neither text nor json",
+                               config_origin(config, "log"), config->log);
     const char *unsafe = config->teaching ? NULL : config_find_unsafe(config, &risk);
     if (unsafe)
         return config_complain(error, size, "%s: %s: it needs --teaching", config_origin(config, unsafe),
@@ -335,6 +401,25 @@ static bool config_check(struct config *config, char *error, size_t size) {
     return true;
 }
 
+/* Prints the variable that `name`, written as a flag, means or may mean; "": none is similar. */
+static void variable_find(char name[NAME_SIZE], char own[NAME_SIZE]) {
+    static const char end[] = "-file";
+    size_t length = strlen(name), before = length - (sizeof end - 1);
+    const struct setting *meant = setting_find(name, length);
+    bool file = !meant && length >= sizeof end && strcmp(name + before, end) == 0;
+    if (file) {
+        name[before] = '\0';
+        meant = setting_find(name, before);
+    }
+    if (!meant)
+        meant = setting_nearest(name);
+    if (!meant)
+        return;
+    config_environment_name(meant, own);
+    if (file && meant->kind == SECRET)
+        snprintf(own + strlen(own), NAME_SIZE - strlen(own), FILE_END);
+}
+
 void config_warn_of_variables(void) {
     for (char **variable = environ; *variable; variable++) {
         char name[NAME_SIZE] = "", own[NAME_SIZE] = "";
@@ -344,14 +429,10 @@ void config_warn_of_variables(void) {
         /* as the flag would be written */
         for (size_t i = 8; i < length && i < 8 + sizeof name - 1; i++)
             name[i - 8] = (*variable)[i] == '_' ? '-' : (char)tolower((unsigned char)(*variable)[i]);
-        const struct setting *meant = setting_find(name, strlen(name));
-        if (!meant)
-            meant = setting_nearest(name);
-        if (meant)
-            config_environment_name(meant, own);
+        variable_find(name, own);
         if (strcmp(name, "config") != 0 && (strlen(own) != length || memcmp(own, *variable, length) != 0))
             log_warning("the environment's %.*s is no setting, and is ignored%s%s", (int)length, *variable,
-                        meant ? ": perhaps " : " (see --help)", own);
+                        *own ? ": perhaps " : " (see --help)", own);
     }
 }
 
@@ -371,9 +452,9 @@ enum config_result config_read(struct config *config, int argc, char **argv, FIL
             return CONFIG_BAD;
     }
     memset(config, 0, sizeof *config);
-    bool good = config_read_all(config, false, error, error_size) &&
+    bool good = config_set_defaults(config, error, error_size) &&
                 (!file || config_read_file(config, file, error, error_size)) &&
-                config_read_all(config, true, error, error_size);
+                config_read_environment(config, error, error_size);
     for (int i = 1; good && i < argc; i++)
         good = config_read_flag(config, argv, &i, &file, error, error_size);
     return good && config_check(config, error, error_size) ? CONFIG_RUN : CONFIG_BAD;

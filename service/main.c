@@ -172,6 +172,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "seckilld: %s\n", error);
         return EXIT_USAGE;
     }
+    if (service.config.log_json)
+        log_use_json();
     config_warn_of_variables();
     sigset_t ends = block_signals();
     store_clock_init(&service.clock, &clock_system);

@@ -71,8 +71,8 @@ static inline struct loop_thread *service_thread(struct service *service, int i)
  * without a token the admin calls would not be protected. */
 bool admin_token_init(struct service *service);
 /* Keeps a made-up token in a file that only this user can read, and logs its path: many read the log itself.
- * A terminal shows the token, too. To be called once this process serves `listen`, so that it takes no other
- * process's file. */
+ * A terminal shows the token, too, unless the log is in JSON. To be called once this process serves `listen`,
+ * so that it takes no other process's file. */
 void admin_token_keep(const char *token, const char *listen);
 /* Whether the request bears the token. */
 bool admin_token_is_in(const struct service *service, const struct http_request *request);

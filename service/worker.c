@@ -90,9 +90,21 @@ static void worker_on_prepare(uv_prepare_t *handle) {
     worker_busy_poll(worker);
 }
 
-static void worker_on_answer(void *ctx, int status) {
+static void worker_on_answer(void *ctx, const struct http_request *request, int status) {
     struct worker *worker = ctx;
+    char trace_id[HTTP_TRACE_ID_LENGTH + 1];
     metric_add(&worker->thread.metrics.responses[status / 100], 1);
+    if (!request || !request->recorded)
+        return;
+    snprintf(trace_id, sizeof trace_id, "%s", request->ids.traceparent + HTTP_TRACE_ID_AT);
+    log_call(&(struct log_call){.who = request->who,
+                                .method = request->method,
+                                .path = request->path,
+                                .problem = request->problem,
+                                .request_id = request->ids.request_id,
+                                .trace_id = trace_id,
+                                .status = status,
+                                .took_ns = (int64_t)uv_hrtime() - request->arrived_ns});
 }
 
 /* ---- the drain ---- */

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,44 @@ static void test_token_from_environment(void) {
     CHECK_INT(parse("--item x --requests 1"), FLAGS_RUN);
     CHECK(options.token == NULL);
     unsetenv("SECKILL_ADMIN_TOKEN");
+}
+
+static void write_token(const char *path, const char *text, size_t size) {
+    FILE *file = fopen(path, "we");
+    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0);
+}
+
+static void test_token_from_file(void) {
+    const char *path = harness_path("token"), *longest = harness_repeat('t', 512);
+    setenv("SECKILL_ADMIN_TOKEN_FILE", path, 1);
+    write_token(path, "from-file\n", 10);
+    CHECK_INT(parse("--item x --requests 1"), FLAGS_RUN);
+    CHECK_STR(options.token, "from-file");
+    CHECK_INT(parse("--item x --requests 1 --token given"), FLAGS_RUN);
+    CHECK_STR(options.token, "given");
+    write_token(path, longest, 512);
+    CHECK_INT(parse("--item x --requests 1"), FLAGS_RUN);
+    CHECK_STR(options.token, longest);
+    static const struct {
+        const char *text;
+        size_t size;
+    } wrong[] = {{"", 0}, {"\n", 1}, {"hunter2\n\n", 9}, {"hunter2\0", 8}, {"hunter2 x", 9}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        write_token(path, wrong[i].text, wrong[i].size);
+        CHECK_INT(parse("--item x --requests 1"), FLAGS_WRONG);
+        CHECK_HAS(error, harness_format("SECKILL_ADMIN_TOKEN_FILE: %s must have one line of 1 to 512", path));
+    }
+    write_token(path, harness_repeat('t', 514), 514);
+    CHECK_INT(parse("--item x --requests 1"), FLAGS_WRONG);
+    CHECK_INT(parse("--help"), FLAGS_HELP);
+    setenv("SECKILL_ADMIN_TOKEN", "from-environment", 1);
+    CHECK_INT(parse("--item x --requests 1"), FLAGS_WRONG);
+    CHECK_HAS(error, "unset one of them");
+    unsetenv("SECKILL_ADMIN_TOKEN");
+    setenv("SECKILL_ADMIN_TOKEN_FILE", "/no/such/file", 1);
+    CHECK_INT(parse("--item x --requests 1"), FLAGS_WRONG);
+    CHECK_HAS(error, "SECKILL_ADMIN_TOKEN_FILE: cannot read /no/such/file: No such file");
+    unsetenv("SECKILL_ADMIN_TOKEN_FILE");
 }
 
 static void test_help(void) {
@@ -152,6 +191,7 @@ int main(int argc, char **argv) {
     harness_run("options: defaults", test_defaults);
     harness_run("options: all flags", test_all);
     harness_run("options: the token from the environment", test_token_from_environment);
+    harness_run("options: the token from a file", test_token_from_file);
     harness_run("options: help and version", test_help);
     harness_run("options: errors name the flag", test_wrong);
     harness_run("options: a name and its number must fit", test_long_item);

@@ -68,6 +68,7 @@ static void problem_send(struct http_request *request, enum problem problem, con
         headers = identity;
     char body[640];
     size_t length = problem_print(body, sizeof body, problem, detail, members);
+    request->problem = problem_types[problem].name;
     http_answer(request, problem_types[problem].status, "application/problem+json", body, length, headers);
 }
 

@@ -82,6 +82,16 @@ static bool route_matches(const char *pattern, const char *path, char name[HTTP_
     return true;
 }
 
+/* Notes who calls, and whether the request log has the call: it has those of operators and of the shop, but
+ * not those that programs repeat every few seconds. */
+static void route_note(const struct service *service, struct http_request *request,
+                       const struct route *route) {
+    bool polled = route->fn == livez_get || route->fn == readyz_get || route->fn == metrics_get;
+    if (admin_token_is_in(service, request))
+        memcpy(request->who, "admin", sizeof "admin");
+    request->recorded = !polled && (!route->for_buyers || *request->who);
+}
+
 /* `buyers`: only their routes exist. */
 static void routes_dispatch(struct worker *worker, struct http_request *request, bool buyers) {
     const char *method = request->method, *path = request->path;
@@ -97,6 +107,8 @@ static void routes_dispatch(struct worker *worker, struct http_request *request,
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s%s", allow[0] ? ", " : "",
                      routes[i].method, get ? ", HEAD" : "");
     }
+    if (found)
+        route_note(worker->thread.service, request, found);
     if (!worker->thread.inventory) /* the time for the drain is up */
         problem_answer(request, PROBLEM_OVERLOADED, "the service is shutting down; nothing was done");
     else if (!found && allow[0] && !buyers)
@@ -108,7 +120,7 @@ static void routes_dispatch(struct worker *worker, struct http_request *request,
     else if (request->encoded)
         problem_answer(request, PROBLEM_UNSUPPORTED_ENCODING,
                        "send the body as it is, without Content-Encoding");
-    else if (found->of == ADMIN && !admin_token_is_in(worker->thread.service, request))
+    else if (found->of == ADMIN && !*request->who)
         problem_answer(request, PROBLEM_UNAUTHORIZED,
                        "this call needs Authorization: Bearer and the admin token");
     else if (found->of == BY_TIME && !store_clock_is_known(&worker->thread.service->clock))

@@ -34,8 +34,9 @@ static void on_request(void *ctx, struct http_request *request) {
         http_answer(request, status, "application/problem+json", sold_out, sizeof sold_out - 1, NULL);
 }
 
-static void on_answer(void *ctx, int answered) {
+static void on_answer(void *ctx, const struct http_request *request, int answered) {
     (void)ctx;
+    (void)request;
     (void)answered;
 }
 

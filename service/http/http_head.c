@@ -13,7 +13,7 @@ static const char head_too_large[] = "request line and headers are more than fit
 
 enum {
     /* See http_head_judge(). */
-    ANSWER_HEAD_MAX = 768,
+    ANSWER_HEAD_MAX = 1024,
     ENTRY_SIZE = 80,
     GROWTH_MAX = 256,
     DISCARDS_MAX = 64,
@@ -80,7 +80,8 @@ struct head {
     size_t cookies;  /* their length */
     int hosts;       /* number of Host headers */
     int lengths;     /* number of headers that tell the length of the body */
-    bool bad_host, broken, chunked, coded, encoded;
+    bool bad_host, broken, chunked, coded;
+    struct http_head_facts *facts;
 };
 
 static bool is_token(const char *text, size_t length) {
@@ -119,6 +120,13 @@ static bool is_word(const char *text, size_t length, const char *word) {
     return strlen(word) == length && strncasecmp(text, word, length) == 0;
 }
 
+static void header_keep(struct http_header *header, const char *value, size_t length) {
+    if (header->count++ == 0) {
+        header->value = value;
+        header->length = length;
+    }
+}
+
 static enum MHD_Result head_on_value(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
                                      const char *value, size_t length) {
     struct head *head = cls;
@@ -139,10 +147,18 @@ static enum MHD_Result head_on_value(void *cls, enum MHD_ValueKind kind, const c
         if (is_word(name, name_length, MHD_HTTP_HEADER_COOKIE))
             head->cookies += length;
         break;
+    case 11:
+        if (is_word(name, name_length, "traceparent"))
+            header_keep(&head->facts->traceparent, value, length);
+        break;
+    case 12:
+        if (is_word(name, name_length, "X-Request-Id"))
+            header_keep(&head->facts->request_id, value, length);
+        break;
     case 14: head->lengths += is_word(name, name_length, MHD_HTTP_HEADER_CONTENT_LENGTH); break;
     case 16:
         if (is_word(name, name_length, MHD_HTTP_HEADER_CONTENT_ENCODING))
-            head->encoded |= !is_word(value, length, "") && !is_word(value, length, "identity");
+            head->facts->encoded |= !is_word(value, length, "") && !is_word(value, length, "identity");
         break;
     case 17:
         if (is_word(name, name_length, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
@@ -165,14 +181,14 @@ static bool head_fits(const struct head *head, size_t size) {
 }
 
 struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
-                                  const char *version, bool *encoded) {
+                                  const char *version, struct http_head_facts *facts) {
     const enum MHD_ValueKind kinds = MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     size_t size = info ? info->header_size : HTTP_CONNECTION_MEMORY;
-    struct head head = {.end = version + strlen(version)};
+    struct head head = {.end = version + strlen(version), .facts = facts};
+    memset(facts, 0, sizeof *facts);
     MHD_get_connection_values_n(mhd, kinds, head_on_value, &head);
-    *encoded = head.encoded;
     bool old = strcmp(version, "HTTP/1.0") == 0;
     /* The empty line is the last one of the head. */
     const char *last = method + size;
@@ -238,12 +254,13 @@ int http_request_header(const struct http_request *request, const char *name, co
  * connection may have no room for the head of an answer, and after some of its own refusals version 0.9.75
  * goes on and sends a second head inside the first body. All earlier answers have been sent: the requests of
  * a connection are handled one after the other. */
-static void refusal_send(struct http_connection *connection, const struct http_fault *fault,
-                         bool body_wanted) {
+static void refusal_send(struct http_connection *connection, struct http_ids ids,
+                         const struct http_fault *fault, bool body_wanted) {
     if (connection->refused)
         return;
     connection->refused = true;
     const struct http_config *config = &connection->server->config;
+    http_ids_complete(&ids, &connection->server->random);
     char body[1024], text[2048], date[64];
     size_t body_length = config->write_refusal ? config->write_refusal(body, sizeof body, fault->status,
                                                                        fault->field, fault->detail)
@@ -251,22 +268,25 @@ static void refusal_send(struct http_connection *connection, const struct http_f
     time_t now = time(NULL);
     struct tm parts;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
-    int length = snprintf(text, sizeof text,
-                          "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nCache-Control: no-store\r\n"
-                          "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%.*s",
-                          fault->status, MHD_get_reason_phrase_for((unsigned int)fault->status), date,
-                          body_length, body_wanted ? (int)body_length : 0, body);
-    config->on_answer(config->ctx, fault->status);
+    int length =
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nCache-Control: no-store\r\n"
+                 "X-Request-Id: %s\r\ntraceparent: %s\r\n"
+                 "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%.*s",
+                 fault->status, MHD_get_reason_phrase_for((unsigned int)fault->status), date, ids.request_id,
+                 ids.traceparent, body_length, body_wanted ? (int)body_length : 0, body);
+    config->on_answer(config->ctx, NULL, fault->status);
     if (send(connection->fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         shutdown(connection->fd, SHUT_WR);
 }
 
-void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted) {
+void http_refuse(struct MHD_Connection *mhd, const struct http_ids *ids, const struct http_fault *fault,
+                 bool body_wanted) {
     struct http_connection *connection = http_connection_of(mhd);
     char discarded[4096];
     if (!connection)
         return;
-    refusal_send(connection, fault, body_wanted);
+    refusal_send(connection, *ids, fault, body_wanted);
     /* If bytes are unread when a socket is closed, the close is a reset, which may overtake the answer. */
     for (int i = 0; i < DISCARDS_MAX; i++)
         if (recv(connection->fd, discarded, sizeof discarded, MSG_DONTWAIT) <= 0)
@@ -278,7 +298,7 @@ static const struct http_fault too_large = {413, NULL, "a body is at most 16384 
 void http_refuse_body(struct MHD_Connection *mhd, bool body_wanted) {
     struct http_connection *connection = http_connection_of(mhd);
     if (connection)
-        refusal_send(connection, &too_large, body_wanted);
+        refusal_send(connection, connection->exchange->request.ids, &too_large, body_wanted);
 }
 
 /* ---- libmicrohttpd's own refusals ---- */
@@ -313,6 +333,10 @@ enum MHD_Result MHD_queue_response(struct MHD_Connection *mhd, unsigned int stat
     case 505: fault = (struct http_fault){505, NULL, "HTTP/1.1 and HTTP/1.0 are spoken here"}; break;
     default: break;
     }
-    http_refuse(mhd, &fault, true);
+    /* If the head was read, its ids are known. Otherwise libmicrohttpd may have thrown it away. */
+    const struct http_ids none = {"", ""};
+    const struct http_connection *connection = http_connection_of(mhd);
+    const struct http_exchange *exchange = connection ? connection->exchange : NULL;
+    http_refuse(mhd, exchange ? &exchange->request.ids : &none, &fault, true);
     return http_queue(mhd, status, response);
 }

@@ -13,8 +13,9 @@ struct http_connection {
     struct http_server *server;
     int64_t since_ms; /* when it was made, or completed a request */
     int fd;
-    bool busy;    /* a request is in flight, which has a deadline of its own */
-    bool refused; /* http_refuse() or http_refuse_body() has ended its stream */
+    struct http_exchange *exchange; /* the request that is received or answered; NULL: none */
+    bool busy;                      /* a request is in flight, which has a deadline of its own */
+    bool refused;                   /* http_refuse() or http_refuse_body() has ended its stream */
 };
 
 /* A request and its answer. The handler gets its first member. */
@@ -33,8 +34,16 @@ struct http_exchange {
     _Alignas(max_align_t) unsigned char context[HTTP_CONTEXT_SIZE];
 };
 
+/* Random bytes for made-up ids. */
+struct http_random {
+    unsigned char seed[32]; /* of the next block */
+    unsigned char bytes[2048];
+    size_t used;
+};
+
 struct http_server {
     struct http_config config;
+    struct http_random random;
     uv_loop_t *loop;
     struct MHD_Daemon *daemon;
     uv_poll_t poll;
@@ -66,17 +75,41 @@ size_t http_head_unescape(void *cls, struct MHD_Connection *mhd, char *text);
 void *http_head_target(void *cls, const char *target, struct MHD_Connection *mhd);
 /* Whether `next` is the line of a head behind the line that ends at `end`. */
 bool http_head_follows(const char *end, const char *next);
-/* Judges the head of a request. `encoded`: the body has a content coding. */
-struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
-                                  const char *version, bool *encoded);
+/* A header: how often it is there, and the first one, maybe with blanks behind it. */
+struct http_header {
+    const char *value;
+    size_t length;
+    int count;
+};
 
-/* Answers with the fault. The caller must end the connection. */
-void http_refuse(struct MHD_Connection *mhd, const struct http_fault *fault, bool body_wanted);
+/* What a head says besides. */
+struct http_head_facts {
+    bool encoded; /* the body has a content coding */
+    struct http_header request_id, traceparent;
+};
+
+/* Judges the head of a request. */
+struct http_fault http_head_judge(struct MHD_Connection *mhd, const char *method, const char *target,
+                                  const char *version, struct http_head_facts *facts);
+
+/* Answers with the fault. `ids`: those that were taken from the request. The caller must end the connection.
+ */
+void http_refuse(struct MHD_Connection *mhd, const struct http_ids *ids, const struct http_fault *fault,
+                 bool body_wanted);
 /* The same while a body that is too large still arrives. The caller must read on: if bytes are unread when a
  * socket is closed, the close is a reset, which may overtake the answer. */
 void http_refuse_body(struct MHD_Connection *mhd, bool body_wanted);
 /* MHD_queue_response(), for the program's own answers. */
 enum MHD_Result http_queue(struct MHD_Connection *mhd, unsigned int status, struct MHD_Response *response);
+
+/* ---- request_id.c ---- */
+
+void http_random_open(struct http_random *random);
+/* Takes what is there once and valid. */
+void http_ids_take(struct http_ids *ids, struct http_random *random, const struct http_header *request_id,
+                   const struct http_header *traceparent);
+/* Makes up what was not taken. */
+void http_ids_complete(struct http_ids *ids, struct http_random *random);
 
 /* Returns the server's record of a connection; NULL: it could not be allocated. */
 static inline struct http_connection *http_connection_of(struct MHD_Connection *mhd) {

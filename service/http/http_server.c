@@ -137,10 +137,12 @@ static void http_on_sweep(uv_timer_t *timer) {
 /* The head of a request has come. NULL: the server refuses it, and ends the connection. */
 static struct http_exchange *exchange_begin(struct http_server *server, struct MHD_Connection *mhd,
                                             const char *url, const char *method, const char *version) {
-    bool encoded;
-    struct http_fault fault = http_head_judge(mhd, method, url, version, &encoded);
+    struct http_head_facts facts;
+    struct http_fault fault = http_head_judge(mhd, method, url, version, &facts);
     if (fault.status) {
-        http_refuse(mhd, &fault, strcmp(method, MHD_HTTP_METHOD_HEAD) != 0);
+        struct http_ids ids;
+        http_ids_take(&ids, &server->random, &facts.request_id, &facts.traceparent);
+        http_refuse(mhd, &ids, &fault, strcmp(method, MHD_HTTP_METHOD_HEAD) != 0);
         return NULL;
     }
     struct http_connection *connection = http_connection_of(mhd);
@@ -150,9 +152,11 @@ static struct http_exchange *exchange_begin(struct http_server *server, struct M
     struct http_request *request = &exchange->request;
     exchange->mhd = mhd;
     exchange->connection = connection;
-    request->method = method;
-    request->encoded = encoded;
+    connection->exchange = exchange;
+    request->encoded = facts.encoded;
     request->arrived_ns = (int64_t)uv_hrtime();
+    http_ids_take(&request->ids, &server->random, &facts.request_id, &facts.traceparent);
+    memcpy(request->method, method, strnlen(method, HTTP_METHOD_MAX - 1));
     memcpy(request->path, url, strnlen(url, HTTP_PATH_MAX - 1));
     const char *declared = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     request->too_large = declared && strtoull(declared, NULL, 10) > HTTP_BODY_MAX;
@@ -233,6 +237,7 @@ static void http_on_completed(void *cls, struct MHD_Connection *mhd, void **cont
         return;
     *context = NULL;
     exchange->server->progress = true;
+    exchange->connection->exchange = NULL;
     if (!exchange->handled)
         exchange->server->receiving--;
     connection_renew(exchange->connection);
@@ -242,9 +247,10 @@ static void http_on_completed(void *cls, struct MHD_Connection *mhd, void **cont
         exchange_drop(exchange);
 }
 
-static struct MHD_Response *make_response(const struct http_server *server, int status,
+static struct MHD_Response *make_response(const struct http_exchange *exchange, int status,
                                           const char *content_type, const char *body, size_t length,
                                           const char *const *headers) {
+    const struct http_ids *ids = &exchange->request.ids;
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
     if (!response)
@@ -254,9 +260,11 @@ static struct MHD_Response *make_response(const struct http_server *server, int 
      * likes. A cache keeps no 201 (RFC 9110, 15.1), so a purchase does not pay for the header. */
     if (status != MHD_HTTP_CREATED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Request-Id", ids->request_id);
+    MHD_add_response_header(response, "traceparent", ids->traceparent);
     for (; headers && headers[0]; headers += 2)
         MHD_add_response_header(response, headers[0], headers[1]);
-    if (server->draining)
+    if (exchange->server->draining)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     return response;
 }
@@ -266,12 +274,13 @@ void http_answer(struct http_request *request, int status, const char *content_t
     struct http_exchange *exchange = (struct http_exchange *)request;
     struct http_server *server = exchange->server;
     server->pending--;
-    server->config.on_answer(server->config.ctx, status);
+    http_ids_complete(&request->ids, &server->random);
+    server->config.on_answer(server->config.ctx, request, status);
     if (!exchange->mhd) {
         exchange_drop(exchange);
         return;
     }
-    struct MHD_Response *response = make_response(server, status, content_type, body, length, headers);
+    struct MHD_Response *response = make_response(exchange, status, content_type, body, length, headers);
     if (!response) { /* out of memory; an empty answer needs almost none */
         response = MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
         status = MHD_HTTP_INTERNAL_SERVER_ERROR;
@@ -336,6 +345,7 @@ struct http_server *http_server_open(uv_loop_t *loop, const struct http_config *
         return NULL;
     server->config = *config;
     server->loop = loop;
+    http_random_open(&server->random);
     TAILQ_INIT(&server->silent);
     /* All suspends and resumes happen on one thread, so libmicrohttpd need not have the pipe to which it
      * would write for each resume. */

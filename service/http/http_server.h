@@ -22,6 +22,14 @@ enum {
     HTTP_BODY_MAX = 16 * 1024, /* bytes of a request's body */
     HTTP_PATH_MAX = 512,       /* bytes of a path with its NUL; a longer one is cut, and so not found */
     HTTP_CONTEXT_SIZE = 1024,  /* bytes of a handler's own data, for each request */
+    HTTP_METHOD_MAX = 16,      /* bytes of a method with its NUL; a longer one is cut, and so not found */
+    HTTP_WHO_SIZE = 72,        /* bytes of the name of a token, with its NUL */
+
+    HTTP_REQUEST_ID_MAX = 128,    /* characters of an X-Request-Id */
+    HTTP_MADE_ID_LENGTH = 32,     /* of one that the server makes */
+    HTTP_TRACEPARENT_LENGTH = 55, /* of a traceparent, version 00 */
+    HTTP_TRACE_ID_AT = 3,         /* where the trace's id begins in it */
+    HTTP_TRACE_ID_LENGTH = 32,
 
     /* libmicrohttpd keeps the heads of a request and of its answer in one block of memory for each
      * connection, and clears it for each request. It is no larger than the heads of real browsers need:
@@ -44,17 +52,31 @@ enum {
 
 struct http_server;
 
-/* A complete request, read-only for the handler. Valid until the answer. */
+/* The names of a request in logs, its own and that of the trace that it belongs to (W3C Trace Context, level
+ * 1). Each is "" until it is taken from the request or made up. They are visible ASCII that needs no escaping
+ * in JSON. */
+struct http_ids {
+    char request_id[HTTP_REQUEST_ID_MAX + 1];
+    char traceparent[HTTP_TRACEPARENT_LENGTH + 1]; /* the request's, with a span of ours */
+};
+
+/* A complete request, read-only for the handler but for what it notes. Valid until the answer. */
 struct http_request {
     void *ctx; /* of http_config */
-    const char *method;
     const char *body;
     size_t length;      /* of the body */
     bool too_large;     /* the body is larger than HTTP_BODY_MAX, and was not kept */
     bool encoded;       /* the body has a content coding */
     int64_t arrived_ns; /* by the monotonic clock */
     void *context; /* HTTP_CONTEXT_SIZE bytes for the handler's own data, aligned for anything, not cleared */
+    char method[HTTP_METHOD_MAX];
     char path[HTTP_PATH_MAX]; /* without the query, percent-decoded; %2F and %00 become blanks */
+    struct http_ids ids;
+
+    /* Noted by the handler, for the request log. */
+    bool recorded;           /* the call belongs into it */
+    const char *problem;     /* the type of the problem that was answered; NULL: none */
+    char who[HTTP_WHO_SIZE]; /* the name of the token that the request bears; "": of nobody */
 };
 
 struct http_config {
@@ -62,7 +84,8 @@ struct http_config {
     int connections_max;
     int idle_ms;
     void (*on_request)(void *ctx, struct http_request *request);
-    void (*on_answer)(void *ctx, int status); /* called for each answer */
+    /* Called for each answer. `request` has its ids; NULL: the server refused it itself. */
+    void (*on_answer)(void *ctx, const struct http_request *request, int status);
     /* Writes the body, an application/problem+json, for a request that the server refuses itself. `status` is
      * 400 (then `field` is set), 413, 414, 431, 501 or 505. Returns the body's length. NULL: no body. */
     size_t (*write_refusal)(char *out, size_t size, int status, const char *field, const char *detail);
@@ -91,7 +114,8 @@ void http_server_close(struct http_server *server);
 int http_request_header(const struct http_request *request, const char *name, const char **value,
                         size_t *length);
 
-/* Answers. `headers` are name, value pairs that end with NULL, or NULL; everything is copied. */
+/* Answers; the server adds X-Request-Id and traceparent. `headers` are name, value pairs that end with NULL,
+ * or NULL; everything is copied. */
 void http_answer(struct http_request *request, int status, const char *content_type, const char *body,
                  size_t length, const char *const *headers);
 

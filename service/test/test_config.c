@@ -83,6 +83,9 @@ static const struct refusal {
     {"SECKILL_LOCK=mutex", "SECKILL_LOCK: ", "SCHEME:"},
     {"SECKILL_LISTEN=here", "SECKILL_LISTEN: \"here\"", "HOST:PORT"},
     {"SECKILL_REDIS=here", "SECKILL_REDIS: ", "redis://"},
+    {"--log yaml", "--log: \"yaml\"", "neither text nor json"},
+    {"SECKILL_LOG=JSON", "SECKILL_LOG: \"JSON\"", "neither text nor json"},
+    {"log =\n", "1: log: \"\"", "neither text nor json"},
     {"SECKILL_BASKET=wicker", "SECKILL_BASKET: \"wicker\"", "script"},
     {"SECKILL_TEACHING=2", "SECKILL_TEACHING: \"2\"", "on"},
     {"SECKILL_BASKET=naive --basket script --basket=wicker", "--basket: \"wicker\"", "script"},
@@ -173,6 +176,7 @@ static void help_and_version(void) {
         "MS;  --teaching;"
         "  --workers N;  --config FILE;  --version;  --help;  --store-timeout MS;  --connections N;  --drain "
         "MS;"
+        "  --log text|json;SECKILL_ADMIN_TOKEN, SECKILL_REDIS and SECKILL_LOCK, the same with _FILE;"
         "  --admin-token TOKEN;  --fencing on|off;  --operator-listen "
         "HOST:PORT;[127.0.0.1:8080];[redis://127.0.0.1:6379];[10000];[batch]");
     for (char *part; (part = strsep(&parts, ";"));)
@@ -344,6 +348,74 @@ static void secrets_in_mistakes(void) {
     }
 }
 
+/* ---- secrets in files ---- */
+
+static const char *secret_file(const char *text, size_t size) {
+    const char *path = harness_path("secret");
+    FILE *file = fopen(path, "we");
+    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0);
+    return path;
+}
+
+static const char *secret_of(const char *text) {
+    return secret_file(text, strlen(text));
+}
+
+/* Error and log name the variable and the file, and say what to do; they tell nothing of what is in the file.
+ */
+static void refused_secret(const char *variable, const char *file, const char *right) {
+    const char *given = harness_format("%s=%s", variable, file);
+    refused(given, harness_format("%s: %s", variable, file), right);
+    if (strstr(run(given, 2), "hunter2"))
+        FAIL("%s tells the secret", given);
+}
+
+static void secret_files_that_are_refused(void) {
+    static const char *const variables[] = {"SECKILL_ADMIN_TOKEN_FILE", "SECKILL_REDIS_FILE",
+                                            "SECKILL_LOCK_FILE"};
+    const char *closed = secret_of("hunter2");
+    CHECK(chmod(closed, 0) == 0);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *variable = variables[i];
+        refused(harness_format("%s=/no/such/file", variable),
+                harness_format("%s: cannot read /no/such/file: No such file", variable),
+                "a file that this user may read");
+        refused(harness_format("%s=", variable), harness_format("%s: cannot read : No such file", variable),
+                "a file that this user may read");
+        refused(harness_format("%s=/tmp", variable),
+                harness_format("%s: cannot read /tmp: Is a dir", variable), "a file that this user may read");
+        if (geteuid() != 0)
+            refused(harness_format("%s=%s", variable, closed),
+                    harness_format("%s: cannot read %s: Permission denied", variable, closed),
+                    "a file that this user may read");
+        refused_secret(variable, secret_of(""), "is empty; write the value into it");
+        refused_secret(variable, secret_of("\n"), "is empty; write the value into it");
+        refused_secret(variable, secret_of(harness_format("hunter2%s", harness_repeat('x', 505))),
+                       "longer than 511 characters; is it the right file?");
+        refused_secret(variable, secret_of(harness_format("hunter2%s\n", harness_repeat('x', 9000))),
+                       "longer than 511 characters; is it the right file?");
+        refused_secret(variable, "/dev/zero", "longer than 511 characters; is it the right file?");
+        refused_secret(variable, secret_of("hunter2\nhunter2\n"),
+                       "not one line of text; is it the right file?");
+        refused_secret(variable, secret_of("hunter2\n\n"), "not one line of text; is it the right file?");
+        refused_secret(variable, secret_of("hunter2\r\n"), "not one line of text; is it the right file?");
+        refused_secret(variable, secret_file("hunter2\0x", 9), "not one line of text; is it the right file?");
+        /* Which of the two counts? */
+        const char *plain = harness_format("%.*s", (int)(strlen(variable) - strlen("_FILE")), variable);
+        refused(harness_format("%s=%s %s=hunter2", variable, secret_of("hunter2"), plain),
+                harness_format("%s and %s: both are set", plain, variable), "unset one of them");
+        refused(harness_format("%s=%s %s=", variable, secret_of("hunter2"), plain),
+                harness_format("%s and %s: both are set", plain, variable), "unset one of them");
+    }
+    /* What is in it is wrong. */
+    const char *wrong[] = {harness_format("SECKILL_REDIS_FILE=%s", secret_of("http://:hunter2@h")),
+                           harness_format("SECKILL_LOCK_FILE=%s", secret_of("redis://:hunter2@h:0"))};
+    for (int i = 0; i < 2; i++) {
+        refused(wrong[i], i ? "SECKILL_LOCK_FILE: " : "SECKILL_REDIS_FILE: ", "redis");
+        CHECK(!strstr(run(wrong[i], 2), "hunter2"));
+    }
+}
+
 static int count(const char *text, const char *piece) {
     int n = 0;
     for (; (text = strstr(text, piece)); text += strlen(piece))
@@ -373,6 +445,50 @@ static char *kept_token(const char *output) {
 static int audit(int port, const char *token) {
     return web_call(port, "GET", "/v1/items/x/audit", harness_format("Authorization: Bearer %s\r\n", token),
                     NULL, NULL);
+}
+
+static void secret_files(void) {
+    struct redis_server redis;
+    struct start service;
+    int port = harness_free_port();
+    const char *longest = harness_repeat('t', 511);
+    redis_start(&redis, "--requirepass", "hunter2", NULL);
+    const char *url = harness_format("redis://:hunter2@127.0.0.1:%d", redis.port),
+               *store = harness_format("SECKILL_REDIS_FILE=%s SECKILL_LOCK_FILE=%s", secret_of(url),
+                                       secret_of(harness_format("%s/3\n", url)));
+    const struct {
+        const char *given, *token, *says[2];
+    } starts[] = {
+        {harness_format("%s SECKILL_ADMIN_TOKEN_FILE=%s", store, secret_of("a-token\n")),
+         "a-token",
+         {harness_format("store redis://127.0.0.1:%d/0", redis.port),
+          harness_format("lock redis://127.0.0.1:%d/3", redis.port)}},
+        {harness_format("%s SECKILL_ADMIN_TOKEN_FILE=%s", store, secret_of(longest)), longest, {NULL}},
+        {harness_format("%s SECKILL_ADMIN_TOKEN_FILE=%s", store, secret_of(" a token\n")),
+         " a token",
+         {NULL}},
+        /* The flag wins, and the variable wins over the file of settings. */
+        {harness_format("%s SECKILL_ADMIN_TOKEN_FILE=%s --admin-token flag --lock local:", store,
+                        secret_of("a-token")),
+         "flag",
+         {"lock local:"}},
+        {harness_format("%s SECKILL_ADMIN_TOKEN_FILE=%s --config %s", store, secret_of("a-token"),
+                        write_file("admin-token = config\nlock = local:\nredis = redis://127.0.0.1:1")),
+         "a-token",
+         {harness_format("lock redis://127.0.0.1:%d/3", redis.port)}},
+    };
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        start(&service, port, harness_format("%s --listen 127.0.0.1:%d", starts[i].given, port));
+        int status = audit(port, starts[i].token);
+        if (status == 0 || status == 401)
+            FAIL("the token of %s is answered %d", starts[i].given, status);
+        CHECK_INT(audit(port, "another"), 401);
+        const char *said = proc_output(&service.proc);
+        for (int k = 0; k < 2 && starts[i].says[k]; k++)
+            CHECK_HAS(said, starts[i].says[k]);
+        CHECK(!strstr(said, "hunter2") && !strstr(said, starts[i].token) && !strstr(said, "is no setting"));
+        stop(&service);
+    }
 }
 
 static void a_made_up_admin_token(void) {
@@ -414,18 +530,24 @@ static void unknown_variables(void) {
     struct start service;
     int port = harness_free_port();
     start(&service, port,
-          storeless(port, "SECKILL_LISTNE=pa55word SECKILL_drain=5 SECKILL_LOCK-TTL=500 "
-                          "SECKILL_PORT_8080_TCP_ADDR=10.0.0.1 "
-                          "SECKILL_=1 SECKILLD_X=1 SECKILL_ADMIN_TOKEN=test-token SECKILL_CONFIG=/dev/null"));
+          storeless(port,
+                    "SECKILL_LISTNE=pa55word SECKILL_drain=5 SECKILL_LOCK-TTL=500 "
+                    "SECKILL_LISTEN_FILE=/x SECKILL_REDISS_FILE=/x SECKILL_lock_FILE=/x SECKILL_FILE=/x "
+                    "SECKILL_PORT_8080_TCP_ADDR=10.0.0.1 "
+                    "SECKILL_=1 SECKILLD_X=1 SECKILL_ADMIN_TOKEN=test-token SECKILL_CONFIG=/dev/null"));
     const char *said = proc_output(&service.proc);
     static const char *const warnings[] = {
         "warn  the environment's SECKILL_LISTNE is no setting, and is ignored: perhaps SECKILL_LISTEN\n",
         "SECKILL_drain is no setting, and is ignored: perhaps SECKILL_DRAIN\n",
         "SECKILL_LOCK-TTL is no setting, and is ignored: perhaps SECKILL_LOCK_TTL\n",
+        "SECKILL_LISTEN_FILE is no setting, and is ignored: perhaps SECKILL_LISTEN\n",
+        "SECKILL_REDISS_FILE is no setting, and is ignored: perhaps SECKILL_REDIS_FILE\n",
+        "SECKILL_lock_FILE is no setting, and is ignored: perhaps SECKILL_LOCK_FILE\n",
+        "SECKILL_FILE is no setting, and is ignored",
         "SECKILL_PORT_8080_TCP_ADDR is no setting, and is ignored (see --help)\n"};
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
         CHECK_HAS(said, warnings[i]);
-    CHECK_INT(count(said, "is no setting"), 4);
+    CHECK_INT(count(said, "is no setting"), 8);
     CHECK(!strstr(said, "pa55word"));
     /* An admin token that was chosen is kept nowhere. */
     CHECK_INT(audit(port, "test-token"), 503);
@@ -497,6 +619,8 @@ int main(int argc, char **argv) {
     harness_run("the store's password is used and never told", the_stores_password);
     harness_run("a wrong password", a_wrong_password);
     harness_run("secrets in mistakes are not repeated", secrets_in_mistakes);
+    harness_run("secrets in files", secret_files);
+    harness_run("files of secrets that are refused", secret_files_that_are_refused);
     harness_run("an admin token that is made up is kept in a file", a_made_up_admin_token);
     harness_run("variables that are no settings are named; a chosen token is not kept", unknown_variables);
     harness_run("systemd is told, and a hang-up drains", it_is_told);

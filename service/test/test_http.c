@@ -78,8 +78,9 @@ static void on_request(void *ctx, struct http_request *request) {
     uv_timer_start(&later->timer, on_later, (uint64_t)delay_ms, 0);
 }
 
-static void on_answer(void *ctx, int status) {
+static void on_answer(void *ctx, const struct http_request *request, int status) {
     (void)ctx;
+    (void)request;
     (void)status;
 }
 

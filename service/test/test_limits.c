@@ -29,7 +29,7 @@ static void heads_too_large(void) {
 }
 
 /* `size` bytes of headers, of several kinds: a cookie, a long one, many short ones, many cookies, arguments.
- */
+ * The answer has the longest request id. */
 static const char *head_of(int kind, size_t size, const char *key) {
     static const char *const unit[] = {"c", "h", "A: b\r\n", "a=b; ", "&a"};
     char *filler = harness_alloc(size + 16);
@@ -38,9 +38,10 @@ static const char *head_of(int kind, size_t size, const char *key) {
     const char *name = kind == 0 || kind == 3 ? "Cookie: " : kind == 1 ? "X-Filler: " : "";
     const char *body = shop_purchase_body("x", "head", 1);
     return harness_format("POST /v1/purchases%s%s HTTP/1.1\r\nHost: x\r\n%s%s%sIdempotency-Key: %s\r\n"
-                          "Content-Length: %zu\r\n\r\n%s",
+                          "X-Request-Id: %s\r\nContent-Length: %zu\r\n\r\n%s",
                           kind == 4 ? "?" : "", kind == 4 ? filler : "", name, kind == 4 ? "" : filler,
-                          kind == 2 || kind == 4 ? "" : "\r\n", key, strlen(body), body);
+                          kind == 2 || kind == 4 ? "" : "\r\n", key, harness_repeat('i', 128), strlen(body),
+                          body);
 }
 
 /* Whatever its head is like, a purchase is answered, or was not made. With others behind it, which fill the
