@@ -59,21 +59,22 @@ static void order_on_step(void *ctx, enum inventory_status status, const struct 
         order_answer(ctx, status, order);
 }
 
-static void order_step(struct http_request *request, const char *name, enum inventory_step step) {
+static void order_step(struct http_request *request, const char *name, enum inventory_step step,
+                       const struct caller *caller) {
     if (step == INVENTORY_READ || codec_read_request(request, codec_read_nothing, NULL))
         inventory_order_step(request_thread(request)->inventory, name,
-                             &(struct inventory_order_call){step, request->arrived_ns, NULL}, order_on_step,
-                             request);
+                             &(struct inventory_order_call){step, request->arrived_ns, caller_owner(caller)},
+                             order_on_step, request);
 }
 
-void orders_get(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_READ);
+void orders_get(struct http_request *request, const char *name, const struct caller *caller) {
+    order_step(request, name, INVENTORY_READ, caller);
 }
 
-void orders_confirm(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_CONFIRM);
+void orders_confirm(struct http_request *request, const char *name, const struct caller *caller) {
+    order_step(request, name, INVENTORY_CONFIRM, caller);
 }
 
-void orders_cancel(struct http_request *request, const char *name) {
-    order_step(request, name, INVENTORY_CANCEL);
+void orders_cancel(struct http_request *request, const char *name, const struct caller *caller) {
+    order_step(request, name, INVENTORY_CANCEL, caller);
 }
