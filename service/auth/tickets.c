@@ -113,6 +113,16 @@ static const struct ticket_key *keys_find(const struct ticket_keys *keys, const 
     return NULL;
 }
 
+static bool algorithm_find(const char *name, jwt_alg_t *algorithm) {
+    static const jwt_alg_t taken[] = {JWT_ALG_HS256, JWT_ALG_ES256, JWT_ALG_RS256};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(jwt_alg_str(taken[i]), name) == 0) {
+            *algorithm = taken[i];
+            return true;
+        }
+    return false;
+}
+
 static bool keys_read_line(const struct credential_file *file, struct ticket_keys *keys, char *error,
                            size_t size) {
     const char *kid = file->fields[0];
@@ -127,8 +137,7 @@ static bool keys_read_line(const struct credential_file *file, struct ticket_key
                                             TICKET_KID_MAX);
     if (keys_find(keys, kid))
         return credential_file_complain(file, error, size, "another line has this KID; each needs its own");
-    key->algorithm = jwt_str_alg(file->fields[1]);
-    if (key->algorithm != JWT_ALG_HS256 && key->algorithm != JWT_ALG_ES256 && key->algorithm != JWT_ALG_RS256)
+    if (!algorithm_find(file->fields[1], &key->algorithm))
         return credential_file_complain(file, error, size, "the algorithm must be HS256, ES256 or RS256");
     memcpy(key->kid, kid, length + 1);
     keys->count++; /* so that a key of which only a part was read is freed, too */
@@ -242,11 +251,13 @@ static const char *ticket_read_claims(jwt_t *jwt, struct ticket *ticket) {
     return ticket_read_items(jwt, ticket) ? NULL : "the ticket's items are no list of items";
 }
 
+static const char other_algorithm[] = "the ticket's alg is not that of its key";
+
 /* Reads the head of a ticket that is not verified yet. Returns NULL, or why no key can verify it. */
 static const char *ticket_choose_key(const struct ticket_keys *keys, const char *text,
                                      const struct ticket_key **key) {
     jwt_t *jwt = NULL;
-    const char *why = NULL, *kid;
+    const char *why = NULL, *kid, *algorithm;
     if (jwt_decode(&jwt, text, NULL, 0) != 0)
         return "the ticket is no JSON Web Token";
     char *critical = jwt_get_headers_json(jwt, "crit");
@@ -254,8 +265,9 @@ static const char *ticket_choose_key(const struct ticket_keys *keys, const char 
         why = "the ticket's crit is not understood";
     else if (!(kid = jwt_get_header(jwt, "kid")) || !(*key = keys_find(keys, kid)))
         why = "no key has the ticket's kid";
-    else if (jwt_get_alg(jwt) != (*key)->algorithm)
-        why = "the ticket's alg is not that of its key";
+    else if (!(algorithm = jwt_get_header(jwt, "alg")) || /* without a key, jwt_get_alg() is none */
+             strcmp(algorithm, jwt_alg_str((*key)->algorithm)) != 0)
+        why = other_algorithm;
     free(critical);
     jwt_free(jwt);
     return why;
@@ -273,7 +285,7 @@ const char *ticket_verify(const struct ticket_keys *keys, const char *text, stru
         return why;
     if (jwt_decode(&jwt, text, key->key, key->length) != 0)
         return "the ticket's signature is not of its key";
-    why = ticket_read_claims(jwt, ticket);
+    why = jwt_get_alg(jwt) == key->algorithm ? ticket_read_claims(jwt, ticket) : other_algorithm;
     jwt_free(jwt);
     return why;
 }
