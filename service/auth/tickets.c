@@ -30,6 +30,17 @@ struct ticket_keys {
     struct ticket_key keys[TICKET_KEYS_MAX];
 };
 
+static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* Decodes a text as base64url has it, in no other way than the one: neither with other characters, nor with
+ * bits that are over. libsodium 1.0.18 alone takes bytes beyond ASCII as well. */
+static bool base64url_decode(const char *text, size_t length, unsigned char *out, size_t size,
+                             size_t *bytes) {
+    return strspn(text, base64url) >= length &&
+           sodium_base642bin(out, size, text, length, NULL, bytes, NULL,
+                             sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0;
+}
+
 /* ---- the file of keys ---- */
 
 /* The beginning of a public key of the curve P-256, and that of an RSA key behind the lengths (RFC 5480, RFC
@@ -96,9 +107,7 @@ static bool key_read_secret(const struct credential_file *file, struct ticket_ke
     key->key = malloc(SECRET_MAX);
     if (!key->key)
         return credential_file_complain(file, error, size, "out of memory");
-    if (sodium_base642bin(key->key, SECRET_MAX, text, length, NULL, &bytes, NULL,
-                          sodium_base64_VARIANT_URLSAFE_NO_PADDING) != 0 ||
-        bytes < SECRET_MIN)
+    if (!base64url_decode(text, length, key->key, SECRET_MAX, &bytes) || bytes < SECRET_MIN)
         return credential_file_complain(file, error, size,
                                         "SECRET must be %d to %d bytes in base64url (A-Z a-z 0-9 - _)",
                                         SECRET_MIN, SECRET_MAX);
@@ -181,10 +190,9 @@ void ticket_keys_free(struct ticket_keys *keys) {
 
 /* ---- a ticket ---- */
 
-/* Whether the text is three parts of base64url, and the last one, the signature, is written in the one way
- * that its bytes have. libjwt skips characters that are none of base64url, and bits that are over. */
+/* Whether the text is three parts of base64url. libjwt itself skips other characters, so that one signature
+ * could be written in many ways. */
 static bool ticket_has_form(const char *text) {
-    static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     unsigned char signature[TICKET_MAX];
     for (int dots = 0; dots < 2; dots++) {
         size_t length = strspn(text, base64url);
@@ -192,8 +200,7 @@ static bool ticket_has_form(const char *text) {
             return false;
         text += length + 1;
     }
-    return *text && sodium_base642bin(signature, sizeof signature, text, strlen(text), NULL, NULL, NULL,
-                                      sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0;
+    return *text && base64url_decode(text, strlen(text), signature, sizeof signature, NULL);
 }
 
 /* Reads a NumericDate (RFC 7519): a number, also one with a fraction. 1: it was read; 0: there is none; -1:
