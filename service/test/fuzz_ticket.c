@@ -97,8 +97,10 @@ static void fuzz_edits(const char *data, size_t size) {
 
 static void fuzz_text(const char *data, size_t size) {
     char *text = malloc(size + 1);
-    if (!text)
+    if (!text || size > TICKET_MAX) {
+        free(text);
         return;
+    }
     memcpy(text, data, size);
     text[size] = '\0';
     check_ticket(text);

@@ -529,6 +529,8 @@ static void tokens_that_change(void) {
     CHECK_INT(unlink(path), 0);
     check_reload(AUTH_TOKENS, AUTH_REFUSED, "No such file");
     check_caller("ann-2", ROLE_OPS, "ann", "");
+    CHECK_INT(mknod(path, S_IFSOCK | 0600, 0), 0); /* it is there, and cannot be opened */
+    check_reload(AUTH_TOKENS, AUTH_REFUSED, "No such device");
     login_write("tokens", "# nobody\n");
     check_reload(AUTH_TOKENS, AUTH_RELOADED, "0 tokens");
     check_refused("ann-2", "not known");
