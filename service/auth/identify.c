@@ -238,15 +238,13 @@ static const char *caller_is_buyer(struct caller *caller, const char *user, cons
 }
 
 static const char *view_identify_buyer(struct auth_view *view, const char *text, size_t length,
-                                       int64_t now_ms, struct caller *caller) {
+                                       const unsigned char *digest, int64_t now_ms, struct caller *caller) {
     const struct version *version = view_current(view, AUTH_BUYER_KEYS);
-    unsigned char digest[TOKEN_DIGEST_SIZE];
     char copy[TICKET_MAX + 1];
     if (length > TICKET_MAX)
         return "the ticket is longer than 4096 bytes";
-    crypto_generichash(digest, sizeof digest, (const unsigned char *)text, length, NULL, 0);
     struct kept *kept = &view->kept[(digest[0] | digest[1] << 8) % KEPT];
-    if (kept->expires_ms && memcmp(kept->digest, digest, sizeof digest) == 0) {
+    if (kept->expires_ms && memcmp(kept->digest, digest, sizeof kept->digest) == 0) {
         const char *why = ticket_check_time(kept->not_before_ms, kept->expires_ms, now_ms);
         return why ? why : caller_is_buyer(caller, kept->user, kept->has_items ? kept->items : NULL);
     }
@@ -262,11 +260,9 @@ static const char *view_identify_buyer(struct auth_view *view, const char *text,
     return caller_is_buyer(caller, ticket->user, ticket->has_items ? ticket->items : NULL);
 }
 
-static bool view_identify_token(struct auth_view *view, const char *text, size_t length, int64_t now_ms,
+static bool view_identify_token(struct auth_view *view, const unsigned char *digest, int64_t now_ms,
                                 struct caller *caller) {
-    unsigned char digest[TOKEN_DIGEST_SIZE];
-    token_digest(digest, text, length);
-    if (sodium_memcmp(digest, view->auth->admin_digest, sizeof digest) == 0) {
+    if (sodium_memcmp(digest, view->auth->admin_digest, TOKEN_DIGEST_SIZE) == 0) {
         caller->roles = ROLES_ALL;
         memcpy(caller->name, "admin", sizeof "admin");
         return true;
@@ -296,12 +292,14 @@ const char *auth_identify(struct auth_view *view, const char *header, size_t len
         return "the header Authorization must be Bearer and a token or a ticket";
     header += before;
     length -= before;
+    unsigned char digest[TOKEN_DIGEST_SIZE];
+    token_digest(digest, header, length);
     int64_t now_ms = clock_wall_ms(view->auth->clock);
-    if (view_identify_token(view, header, length, now_ms, caller))
+    if (view_identify_token(view, digest, now_ms, caller))
         return NULL;
     if (!is_like_ticket(header, length))
         return "the token is not known, or too old";
-    return buyers ? view_identify_buyer(view, header, length, now_ms, caller)
+    return buyers ? view_identify_buyer(view, header, length, digest, now_ms, caller)
                   : "no tickets are taken here: the service has no --buyer-keys";
 }
 
