@@ -68,7 +68,8 @@ struct ticket_keys;
 
 /* Reads lines KID HS256 SECRET and KID ES256|RS256 FILE.pem. NULL on failure, with the reason in `error`. */
 struct ticket_keys *ticket_keys_read(struct credential_file *file, char *error, size_t size);
-/* Verifies the ticket, all but its times. `text` has TICKET_MAX bytes at most, and a NUL. Returns NULL, or why it is not good. */
+/* Verifies the ticket, all but its times. `text` has TICKET_MAX bytes at most, and a NUL. Returns NULL, or
+ * why it is not good. */
 const char *ticket_verify(const struct ticket_keys *keys, const char *text, struct ticket *ticket);
 /* Returns NULL, or why the ticket is not good at this time. */
 const char *ticket_check_time(int64_t not_before_ms, int64_t expires_ms, int64_t now_ms);

@@ -331,6 +331,38 @@ static void one_ticket_many_times(void) {
     shop_check_left(service.port, "lamp", 998, 2, 0);
 }
 
+/* What the first door serves, it serves to the same callers; the rest is not there, whoever asks. */
+static void the_first_door(void) {
+    int buyers = harness_free_port(), operators = harness_free_port();
+    redis_start(&redis, NULL);
+    seckilld_start_ready(&service, redis.port, "--listen", harness_format("127.0.0.1:%d", buyers),
+                         "--operator-listen", harness_format("127.0.0.1:%d", operators), "--buyer-keys",
+                         login_write("keys", login_key_line(LOGIN_KID, LOGIN_SECRET)), "--tokens",
+                         login_write("tokens", all_tokens()), NULL);
+    put_items();
+    const char *ticket = login_ticket("ann");
+    const struct {
+        const char *credential, *method, *path;
+        int status;
+    } rows[] = {
+        {NULL, "POST", "/v1/purchases", 401},          {"deploy-s3cret", "POST", "/v1/purchases", 403},
+        {"past-s3cret", "POST", "/v1/purchases", 401}, {ticket, "POST", "/v1/purchases", 201},
+        {NULL, "GET", "/v1/items/lamp", 200},          {NULL, "GET", "/openapi.json", 200},
+        {ticket, "GET", "/v1/orders/x", 404},          {NULL, "GET", "/v1/orders/x", 401},
+        {NULL, "POST", "/v1/orders/x/confirm", 404},   {"web-s3cret", "POST", "/v1/orders/x/confirm", 404},
+        {"test-token", "PUT", "/v1/items/lamp", 404},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *headers = harness_format("%sIdempotency-Key: k\r\n",
+                                             rows[i].credential ? login_bearer(rows[i].credential) : "");
+        int status = web_call(buyers, rows[i].method, rows[i].path, headers,
+                              strcmp(rows[i].method, "GET") == 0 ? NULL : LAMP, NULL);
+        if (status != rows[i].status)
+            FAIL("%s %s with %.20s is answered %d, not %d", rows[i].method, rows[i].path,
+                 rows[i].credential ? rows[i].credential : "nothing", status, rows[i].status);
+    }
+}
+
 /* ---- files that change ---- */
 
 struct wish {
@@ -504,6 +536,7 @@ int main(int argc, char **argv) {
     harness_run("whose baskets", whose_baskets);
     harness_run("users and items of tickets", users_and_items);
     harness_run("one ticket, many times", one_ticket_many_times);
+    harness_run("the first door", the_first_door);
     harness_run("rotation under load", rotation_under_load);
     harness_run("bad files change nothing", bad_files_change_nothing);
     harness_run("bad files at the start", bad_files_at_the_start);
