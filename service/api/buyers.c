@@ -6,17 +6,18 @@
 bool buyer_complete_user(struct http_request *request, const struct caller *caller,
                          char user[INVENTORY_USER_MAX + 1]) {
     const char *owner = caller_owner(caller);
-    if (!owner && !*user)
+    if (!owner && !*user) {
         problem_answer_field(request, "user", "must be there: the caller has no ticket that tells it");
-    else if (owner && *user && strcmp(owner, user) != 0)
+        return false;
+    }
+    if (owner && *user && strcmp(owner, user) != 0) {
         problem_answer(request, PROBLEM_FORBIDDEN,
                        "the ticket is another user's; the body may leave out user");
-    else {
-        if (owner)
-            memcpy(user, owner, strlen(owner) + 1);
-        return true;
+        return false;
     }
-    return false;
+    if (owner)
+        memcpy(user, owner, strlen(owner) + 1);
+    return true;
 }
 
 bool buyer_check_item(struct http_request *request, const struct caller *caller, const char *item) {

@@ -66,11 +66,11 @@ enum auth_reload { AUTH_UNCHANGED, AUTH_RELOADED, AUTH_REFUSED };
 /* Reads the file again if it has changed; blocks for that. Only one thread may call this. RELOADED: `said`
  * tells what is in force now. REFUSED: the file is bad, `said` tells why, and what was in force stays; the
  * next call says UNCHANGED, until the file changes again. */
-enum auth_reload auth_reload(struct auth *auth, enum auth_source source, char *said, size_t size);
+enum auth_reload auth_reload(struct auth *auth, enum auth_source kind, char *said, size_t size);
 
 /* Prints what is in force of the file: how many, and their names; "" if there is no such file. `size` is 300
  * or more. Not while another thread is in auth_reload(). */
-void auth_describe(const struct auth *auth, enum auth_source source, char *out, size_t size);
+void auth_describe(const struct auth *auth, enum auth_source kind, char *out, size_t size);
 
 /* All views must be closed. NULL is fine. */
 void auth_close(struct auth *auth);

@@ -23,7 +23,7 @@ struct version {
 };
 
 struct source {
-    const char *path; /* NULL: there is no such file */
+    char *path;       /* NULL: there is no such file */
     struct stat seen; /* of the file when it was read last, good or bad; zeros: it was not there */
     _Atomic(struct version *) current;
 };
@@ -33,7 +33,6 @@ struct auth {
     unsigned char admin_digest[TOKEN_DIGEST_SIZE];
     pthread_mutex_t mutex;
     struct source sources[AUTH_SOURCES];
-    char *paths[AUTH_SOURCES];
 };
 
 /* ---- versions ---- */
@@ -92,7 +91,7 @@ struct auth *auth_open(const struct auth_config *config, char *error, size_t siz
         struct source *source = &auth->sources[kind];
         if (!*config->paths[kind])
             continue;
-        source->path = auth->paths[kind] = strdup(config->paths[kind]);
+        source->path = strdup(config->paths[kind]);
         struct version *version = source->path ? version_read(source, kind, error, size) : NULL;
         if (!version) {
             auth_close(auth);
@@ -150,7 +149,7 @@ void auth_close(struct auth *auth) {
         return;
     for (enum auth_source kind = 0; kind < AUTH_SOURCES; kind++) {
         version_free(atomic_load(&auth->sources[kind].current));
-        free(auth->paths[kind]);
+        free(auth->sources[kind].path);
     }
     pthread_mutex_destroy(&auth->mutex);
     free(auth);

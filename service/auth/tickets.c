@@ -207,11 +207,11 @@ static bool ticket_has_form(const char *text) {
  * it is no such number. */
 static int ticket_read_time(jwt_t *jwt, const char *claim, int64_t *ms) {
     const double last_s = 253402300800.0; /* the year 10000 */
-    char *text = jwt_get_grants_json(jwt, claim), *end;
+    char *text = jwt_get_grants_json(jwt, claim), *end = text;
     if (!text)
         return 0;
-    double seconds = isdigit((unsigned char)*text) ? strtod(text, &end) : -1;
-    bool good = seconds >= 0 && *end == '\0';
+    double seconds = isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
+    bool good = end > text && *end == '\0';
     free(text);
     if (good)
         *ms = (int64_t)(fmin(seconds, last_s) * 1000);

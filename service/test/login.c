@@ -21,7 +21,8 @@ const char *login_write(const char *name, const char *text) {
     CHECK(file != NULL);
     CHECK_INT(chmod(fresh, 0600), 0);
     fputs(text, file);
-    CHECK_INT(fclose(file), 0);
+    bool closed = fclose(file) == 0;
+    CHECK(closed);
     CHECK_INT(rename(fresh, path), 0);
     return path;
 }

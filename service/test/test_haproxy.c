@@ -362,7 +362,7 @@ static void rates_of_buyers(void) {
                          harness_format("SECKILL_PER_BUYER=%d", PER_BUYER),
                          harness_format("SECKILL_PER_ADDRESS=%d", PER_ADDRESS),
                          "SECKILL_TICKET_ALG=HS256",
-                         "SECKILL_TICKET_KEY=" LOGIN_SECRET,
+                         harness_format("SECKILL_TICKET_KEY=%s", LOGIN_SECRET),
                          NULL};
     proc_spawn(&haproxy, (const char *const[]){"haproxy", "-f", "deploy/haproxy.cfg", NULL}, env,
                harness_format("%s/rates.log", harness_dir()));

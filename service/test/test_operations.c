@@ -48,8 +48,7 @@ static void calls_need_credentials(void) {
                                       "Authorization: Bearer test-token test-token\r\n",
                                       "Authorization: Bearer\r\n",
                                       "Authorization: Bearer a.b.c\r\n",
-                                      "Authorization: Bearer test-token\r\n"
-                                      "Authorization: Bearer test-token\r\n",
+                                      (SECKILLD_ADMIN SECKILLD_ADMIN),
                                       "Authorization: Basic dGVzdC10b2tlbg==\r\n"};
     struct web_response response;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
