@@ -74,7 +74,7 @@ vpath %.svg  loadtest/lab/page
 WARN       := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
               -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2
 # Asked once, and only when something is compiled or linked: make deps may have to install pkg-config first.
-PKGS       := libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c
+PKGS       := libmicrohttpd hiredis jansson libjwt libuv libsodium grpc libprotobuf-c
 pkg_cflags  = $(eval pkg_cflags := $$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))$(pkg_cflags)
 pkg_libs    = $(eval pkg_libs := $(shell pkg-config --libs $(PKGS)) $(ZOOKEEPER) -lm)$(pkg_libs)
 # Its C client comes without a file for pkg-config.

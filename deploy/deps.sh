@@ -7,7 +7,7 @@ set -eu
 case ${1:-} in -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 declare -A packages=(
-    [build]="build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libuv1-dev libsodium-dev
+    [build]="build-essential pkg-config libmicrohttpd-dev libhiredis-dev libjansson-dev libjwt-dev libuv1-dev libsodium-dev
         libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libzookeeper-mt-dev"
     [run]="redis-server redis-tools etcd-server curl"
     [measure]="jq"
@@ -41,7 +41,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
         done
         case $set in
         build)
-            for library in libmicrohttpd hiredis jansson libuv libsodium grpc libprotobuf-c; do
+            for library in libmicrohttpd hiredis jansson libjwt libuv libsodium grpc libprotobuf-c; do
                 pkg-config --exists $library 2>/dev/null || missing+=("$library")
             done
             # It has no file for pkg-config.

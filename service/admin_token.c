@@ -1,11 +1,10 @@
-/* The token of admin calls: made up if the operator has chosen none, kept in a file, and compared. */
+/* The admin token: made up if the operator has chosen none, and kept in a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,34 +13,14 @@
 
 enum { PATH_SIZE = 1024 };
 
-static void token_digest(unsigned char digest[ADMIN_DIGEST_SIZE], const char *token, size_t length) {
-    crypto_generichash(digest, ADMIN_DIGEST_SIZE, (const unsigned char *)token, length, NULL, 0);
-}
-
-bool admin_token_init(struct service *service) {
-    char *token = service->config.admin_token;
-    bool made_up = !*token;
-    if (made_up) {
-        unsigned char random[18];
-        randombytes_buf(random, sizeof random);
-        sodium_bin2base64(token, CONFIG_TEXT, random, sizeof random,
-                          sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-    }
-    token_digest(service->admin_digest, token, strlen(token));
-    return made_up;
-}
-
-/* Compares digests, which have the same length for any token, in constant time. */
-bool admin_token_is_in(const struct service *service, const struct http_request *request) {
-    static const char scheme[] = "Bearer ";
-    const char *header;
-    size_t length, before = sizeof scheme - 1;
-    if (http_request_header(request, "Authorization", &header, &length) != 1 || length < before ||
-        strncasecmp(header, scheme, before) != 0)
+bool admin_token_make_up(struct config *config) {
+    unsigned char random[18];
+    if (*config->admin_token)
         return false;
-    unsigned char digest[ADMIN_DIGEST_SIZE];
-    token_digest(digest, header + before, length - before);
-    return sodium_memcmp(digest, service->admin_digest, sizeof digest) == 0;
+    randombytes_buf(random, sizeof random);
+    sodium_bin2base64(config->admin_token, CONFIG_TEXT, random, sizeof random,
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    return true;
 }
 
 /* ---- the file of a made-up token ---- */

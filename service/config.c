@@ -76,8 +76,15 @@ static const struct setting {
     {"drain", NUMBER, offsetof(struct config, drain_ms), "10000", 0, 600000, "MS",
      "at SIGTERM, give requests in flight so long to end"},
     {"admin-token", SECRET, offsetof(struct config, admin_token), "", 0, 0, "TOKEN",
-     "the token that admin calls must bear; without it one is made up and kept in a file that the log names "
+     "the token that may make all calls; without it one is made up and kept in a file that the log names "
      "(prefer the environment, since ps shows flags)"},
+    {"tokens", TEXT, offsetof(struct config, tokens), "", 0, 0, "FILE",
+     "more tokens, each of a role: lines NAME shop|ops|read SHA256 [NOT-AFTER]; mode 0600, read again when "
+     "it changes"},
+    {"buyer-keys", TEXT, offsetof(struct config, buyer_keys), "", 0, 0, "FILE",
+     "buyers need a ticket, a JSON Web Token, by one of these keys: lines KID HS256 SECRET or KID "
+     "ES256|RS256 FILE.pem; mode 0600, read again when it changes; without it, callers without credentials "
+     "are the shop"},
     {"log", TEXT, offsetof(struct config, log), "text", 0, 0, "text|json",
      "lines of text, or of JSON objects; with json each call of operators and the shop has a line, too"},
 };

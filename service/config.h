@@ -9,7 +9,7 @@
 
 #include "inventory/inventory.h"
 
-enum { CONFIG_TEXT = 512, CONFIG_SETTINGS = 18, CONFIG_ORIGIN_SIZE = 320 };
+enum { CONFIG_TEXT = 512, CONFIG_SETTINGS = 20, CONFIG_ORIGIN_SIZE = 320 };
 
 /* How baskets are made. */
 enum config_basket { CONFIG_BASKET_LOCKED, CONFIG_BASKET_SCRIPT, CONFIG_BASKET_NAIVE };
@@ -17,8 +17,9 @@ enum config_basket { CONFIG_BASKET_LOCKED, CONFIG_BASKET_SCRIPT, CONFIG_BASKET_N
 struct config {
     char listen[CONFIG_TEXT], operator_listen[CONFIG_TEXT], /* the second may be "" */
         redis[CONFIG_TEXT], lock[CONFIG_TEXT], strategy_name[CONFIG_TEXT], basket_name[CONFIG_TEXT],
-        admin_token[CONFIG_TEXT], log[CONFIG_TEXT];
-    char store[CONFIG_TEXT]; /* `redis` without its password, for the log */
+        admin_token[CONFIG_TEXT], log[CONFIG_TEXT], tokens[CONFIG_TEXT],
+        buyer_keys[CONFIG_TEXT]; /* these two may be "" */
+    char store[CONFIG_TEXT];     /* `redis` without its password, for the log */
     int replicas, lock_ttl_ms, work_delay_ms, workers, store_timeout_ms, connections_max, drain_ms;
     bool teaching, fencing, events, log_json;
     enum inventory_strategy strategy;

@@ -106,6 +106,22 @@ static void log_start(const struct config *config) {
                  config->operator_listen);
 }
 
+/* What was read of each file, and who needs no credentials. */
+static void log_credentials(const struct service *service) {
+    const struct config *config = &service->config;
+    char said[600];
+    for (enum auth_source source = 0; source < AUTH_SOURCES; source++) {
+        auth_describe(service->auth, source, said, sizeof said);
+        if (*said)
+            log_info("%s", said);
+    }
+    if (!auth_has_buyer_keys(service->auth))
+        log_info(
+            "no --buyer-keys: whoever reaches http://%s%s%s is the shop: buys, reads and cancels for any "
+            "user, and confirms",
+            config->listen, *config->operator_listen ? " or http://" : "", config->operator_listen);
+}
+
 static bool start_workers(struct service *service, char *error, size_t size) {
     const struct config *config = &service->config;
     int fds[256] = {0}, operator_fds[256] = {0};
@@ -185,6 +201,17 @@ int main(int argc, char **argv) {
                 service.config.teaching ? "" : "; those for lessons need --teaching");
         return EXIT_USAGE;
     }
+    bool made_up = sodium_init() >= 0 && admin_token_make_up(&service.config);
+    service.auth = auth_open(
+        &(struct auth_config){
+            service.config.admin_token,
+            {[AUTH_TOKENS] = service.config.tokens, [AUTH_BUYER_KEYS] = service.config.buyer_keys},
+            &service.clock.clock},
+        error, sizeof error);
+    if (!service.auth) {
+        fprintf(stderr, "seckilld: %s\n", error);
+        return EXIT_USAGE;
+    }
     service.workers = calloc((size_t)service.config.workers, sizeof *service.workers);
     service.pool = pool_open(POOL_THREADS, POOL_QUEUE, purchases_first_limit, &service);
     if (sodium_init() < 0 || !service.workers || !service.pool) {
@@ -192,7 +219,6 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     raise_file_limit(&service.config);
-    bool made_up = admin_token_init(&service);
     if (!start_workers(&service, error, sizeof error)) {
         log_error("cannot start: %s", error);
         return EXIT_FAILURE;
@@ -201,6 +227,7 @@ int main(int argc, char **argv) {
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     log_start(&service.config);
+    log_credentials(&service);
     notify_systemd("READY=1");
 
     int signal_number = 0;
@@ -215,6 +242,9 @@ int main(int argc, char **argv) {
         loop_thread_join(service_thread(&service, i));
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);
+    for (int i = 0; i < service.config.workers; i++)
+        auth_view_close(service.workers[i].auth);
+    auth_close(service.auth);
     free(service.workers);
     log_info("ended");
     return EXIT_SUCCESS;

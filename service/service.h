@@ -1,10 +1,11 @@
-/* The service: its workers, the token of its admin calls, and what its threads share. */
+/* The service: its workers, its admin token, and what its threads share. */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "service/auth/auth.h"
 #include "service/background/background.h"
 #include "service/background/lock_switch.h"
 #include "service/config.h"
@@ -26,6 +27,7 @@ struct worker {
     /* The address of buyers, and that of operators; without --operator-listen the second is NULL, and the
      * first serves everything. */
     struct http_server *doors[WORKER_DOORS];
+    struct auth_view *auth; /* who calls it */
     uv_prepare_t prepare;
     uv_check_t check;
     int64_t opens_ms;                /* by uv_now(): see worker_is_open() */
@@ -42,11 +44,9 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
 
 /* ---- the service ---- */
 
-enum { ADMIN_DIGEST_SIZE = 32 };
-
 struct service {
     struct config config;
-    unsigned char admin_digest[ADMIN_DIGEST_SIZE];
+    struct auth *auth;
     struct store_clock clock;
     struct lock_switch *lock_switch;
     struct pool *pool; /* for jobs that block */
@@ -65,17 +65,15 @@ static inline struct loop_thread *service_thread(struct service *service, int i)
     return i < service->config.workers ? &service->workers[i].thread : &service->background.thread;
 }
 
-/* ---- the token of admin calls (admin_token.c) ---- */
+/* ---- the admin token (admin_token.c) ---- */
 
-/* Sets the digest of the configured token. If the operator has chosen none, makes one up and returns true:
- * without a token the admin calls would not be protected. */
-bool admin_token_init(struct service *service);
+/* If the operator has chosen no token, makes one up and returns true: without one nobody could make the calls
+ * of operators, or all could. */
+bool admin_token_make_up(struct config *config);
 /* Keeps a made-up token in a file that only this user can read, and logs its path: many read the log itself.
  * A terminal shows the token, too, unless the log is in JSON. To be called once this process serves `listen`,
  * so that it takes no other process's file. */
 void admin_token_keep(const char *token, const char *listen);
-/* Whether the request bears the token. */
-bool admin_token_is_in(const struct service *service, const struct http_request *request);
 
 /* ---- failpoints of transactions and locks, for tests (loop_thread.c) ---- */
 

@@ -191,6 +191,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
             close(operator_fd);
         return false;
     }
+    worker->auth = auth_view_open(service->auth);
     worker->opens_ms = (int64_t)uv_now(&worker->thread.loop) + DOOR_MS;
     int connections_max =
         (service->config.connections_max + service->config.workers - 1) / service->config.workers;
@@ -198,7 +199,7 @@ bool worker_open(struct worker *worker, struct service *service, int index, int 
         worker_open_door(worker, listen_fd, connections_max, two ? routes_handle_buyers : routes_handle);
     worker->doors[1] =
         two ? worker_open_door(worker, operator_fd, WORKER_OPERATORS_MAX, routes_handle) : NULL;
-    if (!worker->doors[0] || (two && !worker->doors[1])) {
+    if (!worker->auth || !worker->doors[0] || (two && !worker->doors[1])) {
         snprintf(error, error_size, "cannot start the HTTP server");
         return false;
     }

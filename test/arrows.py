@@ -28,7 +28,7 @@ ORDER = {
     'lock': 'lock.h core redis redlock etcd zookeeper lessons open',
     'lock/libetcd': 'etcd.h *',
     'lock/bench': '*',
-    'service': 'rfc3339 log config http background/lock_switch.h metrics.h loop_thread.h background/background.h service.h metrics loop_thread '
+    'service': 'rfc3339 log config http auth background/lock_switch.h metrics.h loop_thread.h background/background.h service.h metrics loop_thread '
                'background admin_token api worker main',
     'loadtest/lab': 'events judge draw stage scenarios lesson_report commands.h run_command render_command serve main',
     'loadtest': 'load_options progress http request_plan judge generator sale_report main',

@@ -112,20 +112,20 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
     fn(fn_ctx, status, found ? &order : NULL);
 }
 
-static void orders_send(struct step *step, const struct inventory_order_call *wanted) {
+static void orders_send(struct step *step, const struct inventory_order_call *call) {
     static const char *const names[] = {"get", "confirm", "cancel", "pay", "return"};
     struct shared *shared = step->purchases->shared;
     struct sale_keys keys;
-    struct number arrived = {""}, units = number_of(wanted->quantity), pay_ms = number_of(wanted->pay_ms);
-    if (wanted->arrived_ns)
-        arrived = number_of(clock_wall_at_ms(shared->config.clock, wanted->arrived_ns));
-    const char *args[SETTLE_ARGS] = {names[wanted->step], step->digest, arrived.text, wanted->owner};
-    if (wanted->step == INVENTORY_CONFIRM || wanted->step == INVENTORY_PAY)
-        args[4] = wanted->payment;
-    if (wanted->step == INVENTORY_PAY && wanted->pay_ms >= 0)
+    struct number arrived = {""}, units = number_of(call->quantity), pay_ms = number_of(call->pay_ms);
+    if (call->arrived_ns)
+        arrived = number_of(clock_wall_at_ms(shared->config.clock, call->arrived_ns));
+    const char *args[SETTLE_ARGS] = {names[call->step], step->digest, arrived.text, call->owner};
+    if (call->step == INVENTORY_CONFIRM || call->step == INVENTORY_PAY)
+        args[4] = call->payment;
+    if (call->step == INVENTORY_PAY && call->pay_ms >= 0)
         args[5] = pay_ms.text;
-    if (wanted->step == INVENTORY_RETURN)
-        memcpy(args + 4, (const char *[]){step->key, units.text, wanted->restock ? "1" : "0"},
+    if (call->step == INVENTORY_RETURN)
+        memcpy(args + 4, (const char *[]){step->key, units.text, call->restock ? "1" : "0"},
                3 * sizeof *args);
     const char *argv[SETTLE_ARGV];
     sale_keys_make(&keys, step->item);
@@ -135,7 +135,7 @@ static void orders_send(struct step *step, const struct inventory_order_call *wa
 }
 
 void inventory_order_step(struct inventory *inventory, const char *id,
-                          const struct inventory_order_call *wanted, inventory_order_fn *fn, void *ctx) {
+                          const struct inventory_order_call *call, inventory_order_fn *fn, void *ctx) {
     const char *digest;
     char item[INVENTORY_NAME_MAX + 1];
     if (!orders_split_id(id, item, &digest)) {
@@ -147,12 +147,12 @@ void inventory_order_step(struct inventory *inventory, const char *id,
         fn(ctx, INVENTORY_OVERLOADED, NULL);
         return;
     }
-    *step = (struct step){.purchases = inventory->purchases, .step = wanted->step, .fn = fn, .ctx = ctx};
+    *step = (struct step){.purchases = inventory->purchases, .step = call->step, .fn = fn, .ctx = ctx};
     snprintf(step->item, sizeof step->item, "%s", item);
     snprintf(step->digest, sizeof step->digest, "%s", digest);
-    snprintf(step->payment, sizeof step->payment, "%s", wanted->payment ? wanted->payment : "");
-    snprintf(step->key, sizeof step->key, "%s", wanted->digest);
-    snprintf(step->note, sizeof step->note, "return %lld %d %s", (long long)wanted->quantity, wanted->restock,
+    snprintf(step->payment, sizeof step->payment, "%s", call->payment ? call->payment : "");
+    snprintf(step->key, sizeof step->key, "%s", call->digest);
+    snprintf(step->note, sizeof step->note, "return %lld %d %s", (long long)call->quantity, call->restock,
              digest);
-    orders_send(step, wanted);
+    orders_send(step, call);
 }

@@ -175,9 +175,9 @@ static bool codec_read_body(const char *body, size_t length, const struct field 
 bool codec_read_purchase(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
         {"item", offsetof(struct codec_purchase, item), 0, 0, NAME, false},
-        {"user", offsetof(struct codec_purchase, user), 0, 0, USER, false},
+        {"user", offsetof(struct codec_purchase, user), 0, 0, USER, true},
         {"quantity", offsetof(struct codec_purchase, quantity), 1, INVENTORY_QUANTITY_MAX, INTEGER, false}};
-    struct codec_purchase read;
+    struct codec_purchase read = {.user = ""};
     bool good = codec_read_body(body, length, fields, COUNT(fields), &read, error);
     if (good)
         *(struct codec_purchase *)into = read;
@@ -207,9 +207,11 @@ static bool codec_read_lines(json_t *lines, struct inventory_transaction *basket
 
 bool codec_read_basket(const char *body, size_t length, void *into, struct codec_error *error) {
     static const struct field fields[] = {
-        {"user", offsetof(struct inventory_transaction, user), 0, 0, USER, false},
+        {"user", offsetof(struct inventory_transaction, user), 0, 0, USER, true},
         {"lines", 0, 0, 0, LINES, false}};
-    ((struct inventory_transaction *)into)->kind = INVENTORY_BASKET;
+    struct inventory_transaction *basket = into;
+    basket->kind = INVENTORY_BASKET;
+    basket->user[0] = '\0';
     return codec_read_body(body, length, fields, COUNT(fields), into, error);
 }
 
@@ -347,9 +349,10 @@ static bool plain_take_quantity(struct plain_reader *reader, int64_t *out) {
 bool codec_read_plain_purchase(const char *body, size_t length, struct codec_purchase *purchase) {
     struct plain_reader reader = {body, body + length};
     struct codec_purchase read;
+    read.user[0] = '\0';
     enum { HAS_ITEM = 1, HAS_USER = 2, HAS_QUANTITY = 4 };
     unsigned int seen = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i == 0 || !plain_take(&reader, '}'); i++) {
         char name[INVENTORY_NAME_MAX + 1];
         if (!plain_take(&reader, i == 0 ? '{' : ',') ||
             !plain_take_text(&reader, inventory_name_valid, name) || !plain_take(&reader, ':'))
@@ -367,7 +370,7 @@ bool codec_read_plain_purchase(const char *body, size_t length, struct codec_pur
             return false;
         seen |= field;
     }
-    if (!plain_take(&reader, '}') || !plain_at_end(&reader))
+    if ((seen | HAS_USER) != (HAS_ITEM | HAS_USER | HAS_QUANTITY) || !plain_at_end(&reader))
         return false;
     *purchase = read;
     return true;

@@ -16,7 +16,8 @@
 struct basket_call {
     struct inventory_transaction transaction;
     struct http_request *request;
-    bool make; /* the request makes it; otherwise `step` is what it asks for */
+    bool make;                          /* the request makes it; otherwise `step` is what it asks for */
+    char owner[INVENTORY_USER_MAX + 1]; /* another's basket is unknown to the caller; "": none is */
     enum inventory_step step;
     struct locked_job job;
     enum inventory_status status;
@@ -156,7 +157,20 @@ static void basket_on_tried(struct inventory_transaction *transaction, enum inve
         basket_finish(call, status);
 }
 
-static void basket_post(struct http_request *request, codec_reader *read) {
+/* Whether the caller may make the transaction, which was read. If not, answers. A transfer has no user. */
+static bool basket_check_buyer(struct basket_call *call, const struct caller *caller) {
+    struct inventory_transaction *transaction = &call->transaction;
+    if (transaction->kind != INVENTORY_BASKET)
+        return true;
+    if (!buyer_complete_user(call->request, caller, transaction->user))
+        return false;
+    for (int i = 0; i < transaction->count; i++)
+        if (!buyer_check_item(call->request, caller, transaction->lines[i].item))
+            return false;
+    return true;
+}
+
+static void basket_post(struct http_request *request, codec_reader *read, const struct caller *caller) {
     struct idempotency_key key;
     if (!idempotency_key_read(request, &key))
         return;
@@ -164,7 +178,7 @@ static void basket_post(struct http_request *request, codec_reader *read) {
     if (!call)
         return;
     struct inventory_transaction *transaction = &call->transaction;
-    if (!codec_read_request(request, read, transaction)) {
+    if (!codec_read_request(request, read, transaction) || !basket_check_buyer(call, caller)) {
         free(call);
         return;
     }
@@ -179,14 +193,14 @@ static void basket_post(struct http_request *request, codec_reader *read) {
         inventory_transaction_check(request_thread(request)->inventory, transaction);
 }
 
-void baskets_post(struct http_request *request, const char *name) {
+void baskets_post(struct http_request *request, const char *name, const struct caller *caller) {
     (void)name;
-    basket_post(request, codec_read_basket);
+    basket_post(request, codec_read_basket, caller);
 }
 
-void transfers_post(struct http_request *request, const char *name) {
+void transfers_post(struct http_request *request, const char *name, const struct caller *caller) {
     (void)name;
-    basket_post(request, codec_read_transfer);
+    basket_post(request, codec_read_transfer, caller);
 }
 
 static void basket_on_settled(struct inventory_transaction *transaction, enum inventory_status status) {
@@ -195,7 +209,12 @@ static void basket_on_settled(struct inventory_transaction *transaction, enum in
 
 static void basket_on_found(struct inventory_transaction *transaction, enum inventory_status status) {
     struct basket_call *call = CALL_OF(transaction, transaction);
-    if (call->step != INVENTORY_READ && (status == INVENTORY_OK || status == INVENTORY_PENDING)) {
+    bool found = status == INVENTORY_OK || status == INVENTORY_PENDING;
+    if (found && call->owner[0] && strcmp(call->owner, transaction->user) != 0) {
+        basket_finish(call, INVENTORY_UNKNOWN_BASKET);
+        return;
+    }
+    if (call->step != INVENTORY_READ && found) {
         transaction->done = basket_on_settled;
         inventory_transaction_settle(request_thread(call->request)->inventory, transaction, call->step);
         return;
@@ -205,7 +224,8 @@ static void basket_on_found(struct inventory_transaction *transaction, enum inve
     basket_finish(call, status);
 }
 
-static void basket_find(struct http_request *request, const char *name, enum inventory_step step) {
+static void basket_find(struct http_request *request, const char *name, enum inventory_step step,
+                        const struct caller *caller) {
     if (!inventory_digest_valid(name)) {
         problem_answer_status(request, INVENTORY_UNKNOWN_BASKET);
         return;
@@ -216,6 +236,7 @@ static void basket_find(struct http_request *request, const char *name, enum inv
     if (!call)
         return;
     call->step = step;
+    memcpy(call->owner, caller->user, sizeof call->owner);
     call->transaction.kind = INVENTORY_BASKET;
     call->transaction.arrived_ns = request->arrived_ns;
     memcpy(call->transaction.id, name, sizeof call->transaction.id);
@@ -223,14 +244,14 @@ static void basket_find(struct http_request *request, const char *name, enum inv
     inventory_transaction_find(request_thread(request)->inventory, &call->transaction);
 }
 
-void baskets_get(struct http_request *request, const char *name) {
-    basket_find(request, name, INVENTORY_READ);
+void baskets_get(struct http_request *request, const char *name, const struct caller *caller) {
+    basket_find(request, name, INVENTORY_READ, caller);
 }
 
-void baskets_confirm(struct http_request *request, const char *name) {
-    basket_find(request, name, INVENTORY_CONFIRM);
+void baskets_confirm(struct http_request *request, const char *name, const struct caller *caller) {
+    basket_find(request, name, INVENTORY_CONFIRM, caller);
 }
 
-void baskets_cancel(struct http_request *request, const char *name) {
-    basket_find(request, name, INVENTORY_CANCEL);
+void baskets_cancel(struct http_request *request, const char *name, const struct caller *caller) {
+    basket_find(request, name, INVENTORY_CANCEL, caller);
 }

@@ -22,7 +22,8 @@ static void item_on_read(void *ctx, enum inventory_status status, const struct i
         problem_answer_status(request, status);
 }
 
-void items_get(struct http_request *request, const char *name) {
+void items_get(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     if (item_check_name(request, name))
         inventory_item_get(request_thread(request)->inventory, name, item_on_read, request);
 }
@@ -65,7 +66,8 @@ static void item_on_put(void *ctx, enum inventory_status status, const struct in
         problem_answer_status(put->request, status);
 }
 
-void items_put(struct http_request *request, const char *name) {
+void items_put(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     struct item_call *put = request->context;
     if (!item_check_name(request, name))
         return;
@@ -94,7 +96,8 @@ static void item_on_restock(void *ctx, enum inventory_status status, const struc
     }
 }
 
-void items_restock(struct http_request *request, const char *name) {
+void items_restock(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     struct item_call *restock = request->context;
     struct idempotency_key key;
     char digest[INVENTORY_DIGEST_SIZE];
@@ -172,11 +175,13 @@ static void audit_submit(struct http_request *request, bool of_all, const char *
     loop_thread_post(&request_thread(request)->service->background.thread, &audit->post, audit_begin);
 }
 
-void items_audit(struct http_request *request, const char *name) {
+void items_audit(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     if (item_check_name(request, name))
         audit_submit(request, false, name);
 }
 
-void items_audit_all(struct http_request *request, const char *name) {
+void items_audit_all(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     audit_submit(request, true, name);
 }

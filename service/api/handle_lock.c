@@ -47,7 +47,8 @@ static void lock_answer_state(struct http_request *request, const struct lock_sw
     http_answer(request, 200, "application/json", body, (size_t)length, NULL);
 }
 
-void locks_get(struct http_request *request, const char *name) {
+void locks_get(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     (void)name;
     struct lock_switch_state state;
     lock_switch_read_state(request_thread(request)->service->lock_switch, &state);
@@ -152,7 +153,8 @@ static void change_on_checked(struct lock_switch_check *check) {
     loop_thread_post(request_thread(change->request), &change->post, change_switch);
 }
 
-void locks_put(struct http_request *request, const char *name) {
+void locks_put(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     (void)name;
     struct change *change = calloc(1, sizeof *change);
     if (!change) {

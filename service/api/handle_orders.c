@@ -60,37 +60,39 @@ static void order_on_step(void *ctx, enum inventory_status status, const struct 
         order_answer(ctx, status, order);
 }
 
-static void order_step(struct http_request *request, const char *name, struct inventory_order_call call) {
+static void order_step(struct http_request *request, const char *name, const struct caller *caller,
+                       struct inventory_order_call call) {
+    call.owner = caller_owner(caller);
     call.arrived_ns = request->arrived_ns;
     inventory_order_step(request_thread(request)->inventory, name, &call, order_on_step, request);
 }
 
-void orders_get(struct http_request *request, const char *name) {
-    order_step(request, name, (struct inventory_order_call){.step = INVENTORY_READ});
+void orders_get(struct http_request *request, const char *name, const struct caller *caller) {
+    order_step(request, name, caller, (struct inventory_order_call){.step = INVENTORY_READ});
 }
 
-void orders_cancel(struct http_request *request, const char *name) {
+void orders_cancel(struct http_request *request, const char *name, const struct caller *caller) {
     if (codec_read_request(request, codec_read_nothing, NULL))
-        order_step(request, name, (struct inventory_order_call){.step = INVENTORY_CANCEL});
+        order_step(request, name, caller, (struct inventory_order_call){.step = INVENTORY_CANCEL});
 }
 
-void orders_confirm(struct http_request *request, const char *name) {
+void orders_confirm(struct http_request *request, const char *name, const struct caller *caller) {
     struct codec_payment wanted;
     if (codec_read_request(request, codec_read_confirm, &wanted))
-        order_step(request, name,
+        order_step(request, name, caller,
                    (struct inventory_order_call){.step = INVENTORY_CONFIRM, .payment = wanted.payment});
 }
 
-void orders_pay(struct http_request *request, const char *name) {
+void orders_pay(struct http_request *request, const char *name, const struct caller *caller) {
     struct codec_payment wanted;
     if (codec_read_request(request, codec_read_payment, &wanted))
-        order_step(request, name,
+        order_step(request, name, caller,
                    (struct inventory_order_call){.step = INVENTORY_PAY,
                                                  .payment = wanted.payment,
                                                  .pay_ms = wanted.seconds < 0 ? -1 : wanted.seconds * 1000});
 }
 
-void orders_return(struct http_request *request, const char *name) {
+void orders_return(struct http_request *request, const char *name, const struct caller *caller) {
     struct codec_return wanted;
     struct idempotency_key key;
     struct inventory_order_call call = {.step = INVENTORY_RETURN};
@@ -99,5 +101,5 @@ void orders_return(struct http_request *request, const char *name) {
     inventory_key_digest(name, key.text, key.length, call.digest);
     call.quantity = wanted.quantity;
     call.restock = wanted.restock;
-    order_step(request, name, call);
+    order_step(request, name, caller, call);
 }

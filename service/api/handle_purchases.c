@@ -100,7 +100,7 @@ static void purchase_on_done(struct inventory_purchase *purchase, enum inventory
     purchase_finish(call, status);
 }
 
-void purchases_post(struct http_request *request, const char *name) {
+void purchases_post(struct http_request *request, const char *name, const struct caller *caller) {
     (void)name;
     struct purchase_call *call = request->context;
     struct inventory_purchase *purchase = &call->purchase;
@@ -110,6 +110,8 @@ void purchases_post(struct http_request *request, const char *name) {
         return;
     if (!codec_read_plain_purchase(request->body, request->length, &wanted) &&
         !codec_read_request(request, codec_read_purchase, &wanted))
+        return;
+    if (!buyer_complete_user(request, caller, wanted.user) || !buyer_check_item(request, caller, wanted.item))
         return;
     call->request = request;
     call->job.locked = LOCK_OK;

@@ -53,7 +53,8 @@ static void readyz_on_health(void *ctx, const struct inventory_health *health) {
 
 _Static_assert(sizeof(struct store_health_read) <= HTTP_CONTEXT_SIZE, "it must fit into its request");
 
-void readyz_get(struct http_request *request, const char *name) {
+void readyz_get(struct http_request *request, const char *name, const struct caller *caller) {
+    (void)caller;
     (void)name;
     struct store_health_read *read = request->context;
     struct inventory *inventory = request_thread(request)->inventory;

@@ -13,9 +13,9 @@ void routes_handle(void *ctx, struct http_request *request);
 /* The same where only buyers' calls are served. All else is 404, whatever its method and credentials. */
 void routes_handle_buyers(void *ctx, struct http_request *request);
 
-/* `name` is the segment of the path at the * of the route; "" if the route has none. Valid until the handler
- * returns. */
-typedef void routes_fn(struct http_request *request, const char *name);
+/* `name` is the segment of the path at the * of the route; "" if the route has none. `caller` may make the
+ * call; where all may, it has no roles. Both are valid until the handler returns. */
+typedef void routes_fn(struct http_request *request, const char *name, const struct caller *caller);
 
 /* Returns the thread of the worker that got the request. */
 static inline struct loop_thread *request_thread(const struct http_request *request) {
@@ -29,6 +29,20 @@ routes_fn orders_get, orders_pay, orders_confirm, orders_cancel, orders_return;
 routes_fn baskets_post, baskets_get, baskets_confirm, baskets_cancel, transfers_post;
 routes_fn locks_put, locks_get;
 routes_fn readyz_get;
+
+/* ---- callers who have a ticket are one buyer (buyers.c) ---- */
+
+/* The user whose orders the caller may see; NULL: anybody's. */
+static inline const char *caller_owner(const struct caller *caller) {
+    return caller->user[0] ? caller->user : NULL;
+}
+
+/* Completes the `user` of a body, "" if it has none, by the ticket. If the caller may not buy for that user,
+ * or there is none, answers and returns false. */
+bool buyer_complete_user(struct http_request *request, const struct caller *caller,
+                         char user[INVENTORY_USER_MAX + 1]);
+/* If the ticket does not admit to the item, answers and returns false. */
+bool buyer_check_item(struct http_request *request, const struct caller *caller, const char *item);
 
 /* ---- the idempotency key (idempotency_key.c) ---- */
 
@@ -64,7 +78,7 @@ enum {
 };
 
 struct codec_purchase {
-    char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_USER_MAX + 1];
+    char item[INVENTORY_NAME_MAX + 1], user[INVENTORY_USER_MAX + 1]; /* user "": the body has none */
     int64_t quantity;
 };
 
@@ -87,7 +101,7 @@ codec_reader codec_read_purchase; /* struct codec_purchase */
 codec_reader codec_read_item;     /* struct inventory_item, without its name. Defaults: no limit, no hold, no
                                    * window, and the strategy that stands there */
 codec_reader codec_read_restock;  /* int64_t: the quantity */
-codec_reader codec_read_basket;   /* struct inventory_transaction: the user and the lines */
+codec_reader codec_read_basket;   /* struct inventory_transaction: the lines, and the user if it has one */
 codec_reader codec_read_transfer; /* struct inventory_transaction: the two lines */
 codec_reader codec_read_lock;     /* char[CODEC_URL_SIZE]: the URL in {"lock":URL}, as text */
 codec_reader codec_read_nothing;  /* NULL: cancel takes no body; {} is allowed */
@@ -95,8 +109,8 @@ codec_reader codec_read_payment;  /* struct codec_payment; the reference is requ
 codec_reader codec_read_confirm;  /* struct codec_payment, without seconds; the body may be left out */
 codec_reader codec_read_return;   /* struct codec_return */
 
-/* Reads the plain form of a purchase, which nearly all clients send: an object of the three fields, in any
- * order, without escapes and fractions. That takes 60 ns; codec_read_purchase() takes 970. It reads a plain
+/* Reads the plain form of a purchase, which nearly all clients send: an object of the fields, in any order,
+ * without escapes and fractions. That takes 60 ns; codec_read_purchase() takes 970. It reads a plain
  * body to the same result, and all others, above all wrong ones. False: the body is not plain, and `purchase`
  * is untouched. */
 bool codec_read_plain_purchase(const char *body, size_t length, struct codec_purchase *purchase);
@@ -143,6 +157,7 @@ enum problem {
     PROBLEM_PAYMENT_DIFFERS,
     PROBLEM_OVER_RETURN,
     PROBLEM_UNAUTHORIZED,
+    PROBLEM_FORBIDDEN,
     PROBLEM_TEACHING_ONLY,
     PROBLEM_OVERLOADED,
     PROBLEM_STORE_UNAVAILABLE,
@@ -168,6 +183,9 @@ extern const struct problem_type problem_types[PROBLEMS];
 void problem_answer(struct http_request *request, enum problem problem, const char *detail);
 /* `invalid-request`, which names the field. */
 void problem_answer_field(struct http_request *request, const char *field, const char *detail);
+/* `unauthorized`. `detail`: why the credentials are not good; NULL: there are none, and the call needs some.
+ */
+void problem_answer_unauthorized(struct http_request *request, const char *detail);
 /* `method-not-allowed`, with the methods that are. */
 void problem_answer_method(struct http_request *request, const char *allow);
 /* For http_config. */

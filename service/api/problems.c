@@ -29,6 +29,7 @@ const struct problem_type problem_types[PROBLEMS] = {
     [PROBLEM_PAYMENT_DIFFERS] = {409, "payment-differs", "Another payment"},
     [PROBLEM_OVER_RETURN] = {409, "over-return", "Too much returned"},
     [PROBLEM_UNAUTHORIZED] = {401, "unauthorized", "Unauthorized"},
+    [PROBLEM_FORBIDDEN] = {403, "forbidden", "Forbidden"},
     [PROBLEM_TEACHING_ONLY] = {409, "teaching-only", "Unsafe strategy refused"},
     [PROBLEM_OVERLOADED] = {503, "overloaded", "Overloaded"},
     [PROBLEM_STORE_UNAVAILABLE] = {503, "store-unavailable", "Store unavailable"},
@@ -52,18 +53,16 @@ static size_t problem_print(char *out, size_t size, enum problem problem, const 
     return (size_t)length < size ? (size_t)length : size - 1;
 }
 
-/* Answers with further members, each with its comma before it, 160 characters at most. `allow`: the methods
- * for the header Allow, or NULL. */
+/* Answers with further members, each with its comma before it, 160 characters at most. `header`: the value of
+ * Allow or WWW-Authenticate, for the problems that need it; otherwise NULL. */
 static void problem_send(struct http_request *request, enum problem problem, const char *detail,
-                         const char *members, const char *allow) {
+                         const char *members, const char *header) {
     static const char *const retry[] = {"Retry-After", "1", NULL};
-    static const char *const challenge[] = {"WWW-Authenticate", "Bearer realm=\"seckill\"", NULL};
     static const char *const identity[] = {"Accept-Encoding", "identity", NULL};
-    const char *const allowed[] = {"Allow", allow, NULL}, *const *headers = allow ? allowed : NULL;
+    const char *const own[] = {problem == PROBLEM_UNAUTHORIZED ? "WWW-Authenticate" : "Allow", header, NULL},
+                      *const *headers = header ? own : NULL;
     if (problem_types[problem].status == 503)
         headers = retry;
-    else if (problem == PROBLEM_UNAUTHORIZED)
-        headers = challenge;
     else if (problem == PROBLEM_UNSUPPORTED_ENCODING)
         headers = identity;
     char body[640];
@@ -88,6 +87,17 @@ void problem_answer_field(struct http_request *request, const char *field, const
 
 void problem_answer_method(struct http_request *request, const char *allow) {
     problem_send(request, PROBLEM_METHOD_NOT_ALLOWED, "see the Allow header", "", allow);
+}
+
+/* The challenges are those of RFC 6750. */
+void problem_answer_unauthorized(struct http_request *request, const char *detail) {
+    if (detail)
+        problem_send(request, PROBLEM_UNAUTHORIZED, detail, "",
+                     "Bearer realm=\"seckill\", error=\"invalid_token\"");
+    else
+        problem_send(request, PROBLEM_UNAUTHORIZED,
+                     "this call needs Authorization: Bearer and a token or a ticket", "",
+                     "Bearer realm=\"seckill\"");
 }
 
 size_t problem_write_refusal(char *out, size_t size, int status, const char *field, const char *detail) {

@@ -51,6 +51,20 @@ static void background_drain(struct background *background) {
     loop_thread_end(thread);
 }
 
+/* ---- credentials ---- */
+
+/* Reads the files again that have changed. If one is bad, what was in force stays. */
+static void background_reload_credentials(struct auth *auth) {
+    char said[600];
+    for (enum auth_source source = 0; source < AUTH_SOURCES; source++) {
+        switch (auth_reload(auth, source, said, sizeof said)) {
+        case AUTH_RELOADED: log_info("read again: %s", said); break;
+        case AUTH_REFUSED: log_error("%s; what was read before stays in force", said); break;
+        case AUTH_UNCHANGED: break;
+        }
+    }
+}
+
 /* ---- timers ---- */
 
 static void background_on_housekeeping(uv_timer_t *timer) {
@@ -63,6 +77,8 @@ static void background_on_housekeeping(uv_timer_t *timer) {
     store_clock_find(&thread->service->clock, thread->inventory);
     store_health_tick(thread->service);
     loop_thread_log_unkept(thread);
+    if (background->ticks % 4 == 0)
+        background_reload_credentials(thread->service->auth);
     if (background->ticks++ % 2 == 0)
         inventory_sweep(thread->inventory);
     else

@@ -93,6 +93,10 @@ static const struct refusal {
     {"--config /no/such/file", "/no/such/file", "No such file"},
     {"--config /tmp", "/tmp", "directory"},
     {"SECKILL_CONFIG=/no/such/file", "/no/such/file", "No such file"},
+    {"--tokens /no/such/file", "/no/such/file", "No such file"},
+    {"SECKILL_TOKENS=/tmp", "/tmp", "is no file"},
+    {"--buyer-keys=/no/such/file", "/no/such/file", "No such file"},
+    {"SECKILL_BUYER_KEYS=/tmp", "/tmp", "is no file"},
     {"listen = 127.0.0.1:1\nworkers 2\n", "2", "NAME = VALUE"},
     {"worker = 2\n", "1", "\"worker\", perhaps workers"},
     {"\nlock = mutex\n", "2: lock: ", "SCHEME:"},
@@ -177,7 +181,7 @@ static void help_and_version(void) {
         "  --workers N;  --config FILE;  --version;  --help;  --store-timeout MS;  --connections N;  --drain "
         "MS;"
         "  --log text|json;SECKILL_ADMIN_TOKEN, SECKILL_REDIS and SECKILL_LOCK, the same with _FILE;"
-        "  --admin-token TOKEN;  --fencing on|off;  --operator-listen "
+        "  --admin-token TOKEN;  --tokens FILE;  --buyer-keys FILE;  --fencing on|off;  --operator-listen "
         "HOST:PORT;[127.0.0.1:8080];[redis://127.0.0.1:6379];[10000];[batch]");
     for (char *part; (part = strsep(&parts, ";"));)
         CHECK_HAS(help, part);

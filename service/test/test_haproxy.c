@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "service/test/crowd.h"
+#include "service/test/login.h"
 #include "service/test/shop.h"
 
 enum { INSTANCES = 3, THREADS = 24, STEP = 300, STOCK = 3000, MANY = 1000000 };
@@ -328,11 +329,63 @@ static void its_own_answers(void) {
     CHECK_PROBLEM(&response, 429, "overloaded");
 }
 
+/* ---- buyers who share an address, before instances that are not there ---- */
+
+static bool answers(void *arg) {
+    return shop_get(*(int *)arg, "/openapi.json", NULL) == 503;
+}
+
+static int ask_with(int port, const char *ticket) {
+    return web_call(port, "GET", "/v1/items/phone", login_bearer(ticket), NULL, NULL);
+}
+
+/* A ticket of this user that the login has not signed. */
+static const char *forged(const char *user) {
+    return login_sign("HS256", LOGIN_KID, "a secret that the login has not",
+                      harness_format("{\"sub\":\"%s\"}", user));
+}
+
+/* Each buyer has a rate of his own, and keeps it whatever the others do; who has no good ticket shares the
+ * address's, whatever name he gives. */
+static void rates_of_buyers(void) {
+    enum { PER_BUYER = 20, PER_ADDRESS = 60 };
+    struct proc haproxy;
+    int port = harness_free_port(), refused = 0;
+    const char *env[] = {harness_format("SECKILL_PUBLIC=127.0.0.1:%d", port),
+                         harness_format("SECKILL_OPERATOR=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_1=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_2=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_3=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_OPERATOR_1=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_OPERATOR_2=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_OPERATOR_3=127.0.0.1:%d", harness_free_port()),
+                         harness_format("SECKILL_PER_BUYER=%d", PER_BUYER),
+                         harness_format("SECKILL_PER_ADDRESS=%d", PER_ADDRESS),
+                         "SECKILL_TICKET_ALG=HS256",
+                         harness_format("SECKILL_TICKET_KEY=%s", LOGIN_SECRET),
+                         NULL};
+    proc_spawn(&haproxy, (const char *const[]){"haproxy", "-f", "deploy/haproxy.cfg", NULL}, env,
+               harness_format("%s/rates.log", harness_dir()));
+    CHECK(harness_wait(answers, &port, 20000));
+    /* A cheater with a new name each time, and as a victim. */
+    for (int i = 0; i < 2 * PER_ADDRESS; i++)
+        refused += ask_with(port, forged(i % 2 ? "ann" : harness_format("u%d", i))) == 429;
+    CHECK(refused >= PER_ADDRESS);
+    CHECK_INT(shop_get(port, "/v1/items/phone", NULL), 429);
+    for (int i = 0; i < 2; i++) {
+        const char *ticket = login_ticket(i ? "bob" : "ann");
+        for (int k = 0; k < PER_BUYER; k++)
+            CHECK_INT(ask_with(port, ticket), 503);
+        CHECK_INT(ask_with(port, ticket), 429);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv);
     harness_run("instances are ended, killed, and started at once after a failover", restarts);
     harness_run("a lost answer, and a lost audit", a_lost_answer);
     harness_run("its own answers", its_own_answers);
+    harness_run("rates of buyers", rates_of_buyers);
     if (*harness_dir()) {
         redis_start(&redis, NULL);
         open_site(&site, redis.port, false, MANY, "10000");

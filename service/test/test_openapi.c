@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "service/api/http_api.h"
 #include "service/test/shop.h"
@@ -142,7 +143,23 @@ static bool is_method(const char *name) {
     return strcmp(name, "parameters") != 0;
 }
 
-static void check_route(const json_t *api, const char *method, const char *route, bool admin, bool keyed) {
+/* The roles as the table in routes.c has them, "BUYER | SHOP | BY_TIME", and as the document has: the same,
+ * in the same order. */
+static bool are_roles(const json_t *told, const char *who) {
+    char text[64] = "";
+    size_t i;
+    json_t *role;
+    json_array_foreach((json_t *)(uintptr_t)told, i, role) {
+        size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%s", i ? " | " : "", json_string_value(role));
+    }
+    size_t length = strlen(text);
+    return length > 0 && strncasecmp(text, who, length) == 0 &&
+           (!who[length] || strcmp(who + length, " | BY_TIME") == 0);
+}
+
+static void check_route(const json_t *api, const char *method, const char *route, const char *who,
+                        bool keyed) {
     char name[8] = "";
     for (size_t i = 0; method[i]; i++)
         name[i] = (char)tolower((unsigned char)method[i]);
@@ -151,9 +168,15 @@ static void check_route(const json_t *api, const char *method, const char *route
         FAIL("%s does not tell %s %s", document, method, route);
     const json_t *responses = json_object_get(call, "responses"), *own = json_object_get(call, "parameters");
     const char *parameter = json_string_value(json_object_get(json_array_get(own, 0), "name"));
-    if ((json_object_get(call, "security") != NULL) != admin ||
-        (json_object_get(responses, "401") != NULL) != admin)
-        FAIL("%s %s: whether it is the admin's", method, route);
+    bool all = strcmp(who, "ALL") == 0;
+    const json_t *security = json_object_get(call, "security");
+    if (!are_roles(json_object_get(call, "x-roles"), who))
+        FAIL("%s %s: x-roles are not %s", method, route, who);
+    if ((security == NULL) != all || (json_object_get(responses, "401") == NULL) != all ||
+        (json_object_get(responses, "403") == NULL) != all)
+        FAIL("%s %s: whether it needs credentials", method, route);
+    if (!all && (json_array_size(security) == 2) != (strstr(who, "SHOP") != NULL))
+        FAIL("%s %s: whether it needs none where callers without them are the shop", method, route);
     bool settles = strstr(route, "/confirm") || strstr(route, "/cancel"); /* which takes no lock */
     if (settles && count_in(responses, "lock-unavailable", 503))
         FAIL("%s %s: lock-unavailable", method, route);
@@ -166,18 +189,18 @@ static void calls_told(void) {
     static const char *const keyed[] = {"purchases_post", "baskets_post", "transfers_post", "items_restock",
                                         "orders_return"};
     const json_t *api = load();
-    char line[200], method[8], route[64], handler[32], of[16];
+    char line[200], method[8], route[64], handler[32], who[64];
     int routes = 0, calls = 0;
     FILE *file = fopen("service/api/routes.c", "re");
     CHECK(file != NULL);
     while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, " {\"%7[A-Z]\", \"%63[^\"]\", %31[a-z_], %15[A-Z_]}", method, route, handler, of) !=
-            4)
+        if (sscanf(line, " {\"%7[A-Z]\", \"%63[^\"]\", %31[a-z_], %63[A-Z_ |]", method, route, handler,
+                   who) != 4)
             continue;
         bool takes_key = false;
         for (size_t i = 0; i < sizeof keyed / sizeof *keyed; i++)
             takes_key |= strcmp(handler, keyed[i]) == 0;
-        check_route(api, method, route, strcmp(of, "ADMIN") == 0, takes_key);
+        check_route(api, method, route, who, takes_key);
         routes++;
     }
     fclose(file);
@@ -221,11 +244,14 @@ static void check_types(const char *where, const char *key, const char *types) {
     }
 }
 
-static void check_responses(const char *where, const json_t *responses) {
+static void check_responses(const json_t *shared, const char *where, const json_t *responses) {
     static const char *const headers[][2] = {{"401", "WWW-Authenticate"}, {"503", "Retry-After"}};
     const char *key;
     json_t *response;
     json_object_foreach((json_t *)(uintptr_t)responses, key, response) {
+        const char *reference = json_string_value(json_object_get(response, "$ref"));
+        if (reference)
+            response = json_object_get(shared, strrchr(reference, '/') + 1);
         const char *text = json_string_value(json_object_get(response, "description"));
         const char *types = text ? strstr(text, "type: ") : NULL;
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
@@ -245,7 +271,8 @@ static void responses_told(void) {
     json_object_foreach(json_object_get(api, "paths"), path, item) {
         json_object_foreach(item, name, call) {
             if (is_method(name))
-                check_responses(harness_format("%s %s", name, path), json_object_get(call, "responses"));
+                check_responses(shared, harness_format("%s %s", name, path),
+                                json_object_get(call, "responses"));
         }
     }
     check_types("Refused", "4XX",

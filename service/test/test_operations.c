@@ -6,44 +6,50 @@
 
 #include "service/test/shop.h"
 
-/* Every call: method, path, and whether it is the admin's. */
+/* Every call: method, path, and who may make it. Without --buyer-keys the shop is who has no credentials. */
+enum who { ALL, SHOP, ADMIN };
 static const struct {
     const char *method, *path;
-    bool admin;
+    enum who who;
 } calls[] = {
-    {"POST", "/v1/purchases", false},
-    {"POST", "/v1/baskets", false},
-    {"GET", "/v1/baskets/b", false},
-    {"POST", "/v1/baskets/b/confirm", false},
-    {"POST", "/v1/baskets/b/cancel", false},
-    {"POST", "/v1/transfers", true},
-    {"GET", "/v1/items/i", false},
-    {"PUT", "/v1/items/i", true},
-    {"POST", "/v1/items/i/restock", true},
-    {"GET", "/v1/items/i/audit", true},
-    {"GET", "/v1/orders/o", false},
-    {"POST", "/v1/orders/o/confirm", false},
-    {"POST", "/v1/orders/o/cancel", false},
-    {"PUT", "/v1/lock", true},
-    {"GET", "/v1/lock", true},
-    {"GET", "/livez", false},
-    {"GET", "/readyz", false},
-    {"GET", "/metrics", false},
-    {"GET", "/openapi.json", false},
+    {"POST", "/v1/purchases", SHOP},
+    {"POST", "/v1/baskets", SHOP},
+    {"GET", "/v1/baskets/b", SHOP},
+    {"POST", "/v1/baskets/b/confirm", SHOP},
+    {"POST", "/v1/baskets/b/cancel", SHOP},
+    {"POST", "/v1/transfers", ADMIN},
+    {"GET", "/v1/items/i", ALL},
+    {"PUT", "/v1/items/i", ADMIN},
+    {"POST", "/v1/items/i/restock", ADMIN},
+    {"GET", "/v1/items/i/audit", ADMIN},
+    {"GET", "/v1/orders/o", SHOP},
+    {"POST", "/v1/orders/o/confirm", SHOP},
+    {"POST", "/v1/orders/o/cancel", SHOP},
+    {"PUT", "/v1/lock", ADMIN},
+    {"GET", "/v1/lock", ADMIN},
+    {"GET", "/livez", ALL},
+    {"GET", "/readyz", ALL},
+    {"GET", "/metrics", ALL},
+    {"GET", "/openapi.json", ALL},
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
 static struct shop shop;
 
-static void admin_calls_need_the_token(void) {
+/* Whoever has no credentials is not asked for them at the shop's calls; bad ones are refused at each call
+ * that needs some. */
+static void calls_need_credentials(void) {
     static const char *const bad[] = {NULL,
+                                      "X-Authorization: Bearer test-token\r\n",
                                       "Authorization: test-token\r\n",
                                       "Authorization: Bearer \r\n",
                                       "Authorization: Bearer test-toke\r\n",
                                       "Authorization: Bearer test-tokenx\r\n",
                                       "Authorization: Bearer test-token test-token\r\n",
-                                      "Authorization: Basic dGVzdC10b2tlbg==\r\n",
-                                      "X-Authorization: Bearer test-token\r\n"};
+                                      "Authorization: Bearer\r\n",
+                                      "Authorization: Bearer a.b.c\r\n",
+                                      (SECKILLD_ADMIN SECKILLD_ADMIN),
+                                      "Authorization: Basic dGVzdC10b2tlbg==\r\n"};
     struct web_response response;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *headers = harness_format("%sIdempotency-Key: k\r\n", bad[i] ? bad[i] : "");
@@ -52,11 +58,15 @@ static void admin_calls_need_the_token(void) {
                                : strcmp(calls[k].method, "PUT") == 0 ? "{\"stock\":1}"
                                                                      : "{\"quantity\":1}";
             int status = web_call(shop.port, calls[k].method, calls[k].path, headers, body, &response);
-            CHECK(status != 0 && (status == 401) == calls[k].admin);
-            if (!calls[k].admin)
+            bool none = i < 2, refused = calls[k].who == ADMIN || (!none && calls[k].who == SHOP);
+            if (status == 0 || (status == 401) != refused)
+                FAIL("%s %s with %s: %d", calls[k].method, calls[k].path, headers, status);
+            if (!refused)
                 continue;
             CHECK_PROBLEM(&response, 401, "unauthorized");
-            CHECK_HAS(web_header(&response, "WWW-Authenticate"), "Bearer");
+            CHECK_STR(web_header(&response, "WWW-Authenticate"),
+                      none ? "Bearer realm=\"seckill\""
+                           : "Bearer realm=\"seckill\", error=\"invalid_token\"");
         }
     }
     CHECK_INT(shop_get(shop.port, "/v1/items/i", NULL), 404);
@@ -439,7 +449,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv);
     if (argc < 2 || strcmp(argv[1], "-l") != 0)
         shop_open(&shop);
-    harness_run("admin calls need the token", admin_calls_need_the_token);
+    harness_run("calls need credentials", calls_need_credentials);
     harness_run("not found", nothing_there);
     harness_run("wrong methods", wrong_methods);
     harness_run("HEAD", head);
