@@ -124,7 +124,7 @@ static void check_matrix(const struct credential *credentials, size_t count) {
         }
     }
     json_decref(document);
-    CHECK_INT(calls, 20);
+    CHECK_INT(calls, 22);
 }
 
 /* Everybody but buyers, who have the same credentials with and without keys. */
