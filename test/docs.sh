@@ -160,7 +160,7 @@ for document in "$@"; do
     case $document in
     *liblock.md) example lock/lock.h ;;
     *libetcd.md) example lock/libetcd/etcd.h ;;
-    *sell.md | *grow.md) redis-server deploy/redis.conf --dir "$work/log" --daemonize yes >/dev/null ;;
+    *sell.md | *grow.md | *shop.md) redis-server deploy/redis.conf --dir "$work/log" --daemonize yes >/dev/null ;;
     esac
     while IFS=$'\t' read -r kind place text <&3; do
         echo "$place: $text"

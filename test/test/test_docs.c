@@ -13,6 +13,7 @@ static struct reading {
     struct proc proc;
 } readings[] = {{.documents = "README.md docs/measure.md docs/lab.md docs/libetcd.md"},
                 {.documents = "docs/sell.md"},
+                {.documents = "docs/shop.md"},
                 {.documents = "docs/grow.md"},
                 {.documents = "docs/liblock.md"},
                 {.documents = "docs/develop.md"}};
