@@ -237,6 +237,25 @@ static void whose_orders(void) {
     CHECK_INT(order_step("web-s3cret", anns, "cancel", NULL), 200);
 }
 
+/* While it is being paid, the shop alone may cancel. */
+static void an_order_in_payment(void) {
+    struct web_response response;
+    open_for_buyers();
+    CHECK_INT(buy(ann, LAMP, "k", &response), 201);
+    const char *order = harness_format("%s", web_header(&response, "Location"));
+    CHECK_INT(call(ann, "POST", harness_format("%s/payment", order), NULL, "{\"payment\":\"p\"}", NULL), 403);
+    CHECK_INT(
+        call("web-s3cret", "POST", harness_format("%s/payment", order), NULL, "{\"payment\":\"p\"}", NULL),
+        200);
+    CHECK_INT(order_step(bob, order, "cancel", NULL), 404);
+    order_step(ann, order, "cancel", &response);
+    CHECK_PROBLEM(&response, 409, "in-payment");
+    order_step(ann, order, NULL, &response);
+    CHECK_STR(shop_text(&response, "state"), "paying");
+    CHECK_INT(order_step("web-s3cret", order, "cancel", NULL), 200);
+    CHECK_INT(order_step(ann, order, "cancel", NULL), 200); /* it is cancelled by now */
+}
+
 static void whose_baskets(void) {
     static const char lines[] =
         "\"lines\":[{\"item\":\"lamp\",\"quantity\":1},{\"item\":\"phone\",\"quantity\":2}]";
@@ -533,6 +552,7 @@ int main(int argc, char **argv) {
     harness_run("each call, with buyer keys", each_call_with_keys);
     harness_run("each call, without buyer keys", each_call_without_keys);
     harness_run("whose orders", whose_orders);
+    harness_run("an order in payment", an_order_in_payment);
     harness_run("whose baskets", whose_baskets);
     harness_run("users and items of tickets", users_and_items);
     harness_run("one ticket, many times", one_ticket_many_times);
