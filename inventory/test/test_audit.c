@@ -268,7 +268,7 @@ static void test_random_mix(void) {
         *item = terms(harness_format("item%d", i), (enum inventory_strategy)(i % 4), 20 + below(model, 30));
         item->limit = below(model, 2) ? 3 + below(model, 10) : 0;
         item->hold_ms = i == 0 || below(model, 4) ? HOLD_MS : 0;
-        item->pay_ms = below(model, 2) * below(model, 2 * HOLD_MS);
+        item->pay_ms = below(model, 2) * below(model, INT64_C(2) * HOLD_MS);
         model->available[i] = item->initial;
         CHECK_STATUS(item_put(seller, item), INVENTORY_OK);
     }

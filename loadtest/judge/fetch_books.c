@@ -217,7 +217,8 @@ static enum order_check order_compare(const struct check *check, const struct lo
         !body_text_is(body.user, user) || body.quantity != check->plan->options->quantity ||
         (order->confirmed && !body_text_is(body.state, "confirmed")))
         return ORDER_DIFFERENT;
-    bool returned = body_text_is(body.state, "cancelled") || body_text_is(body.state, "expired");
+    bool returned = body_text_is(body.state, "cancelled") || body_text_is(body.state, "expired") ||
+                    body_text_is(body.state, "returned");
     return returned ? ORDER_RETURNED : ORDER_FOUND;
 }
 
