@@ -98,7 +98,7 @@ struct inventory;
 /* What a failover of the store lost, and what became of it. */
 enum inventory_loss_kind {
     INVENTORY_LOST_ITEM,
-    INVENTORY_LOST_MOVE, /* units that a restock or a transfer added or took */
+    INVENTORY_LOST_MOVE, /* units that a restock, a transfer or a return added or took */
     INVENTORY_LOST_ORDER,
     INVENTORY_LOST_TRANSACTION
 };

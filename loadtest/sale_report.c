@@ -216,7 +216,7 @@ static void print_verdict(FILE *out, const struct report *r, bool colour) {
     } faults[] = {
         {"oversold", "units sold beyond the stock", v->oversold},
         {"lost", "acknowledged orders that are missing or different, in the books or in the answer", v->lost},
-        {"duplicated", "answers to a repeated key that differ from the first, or surplus orders of a key",
+        {"duplicated", "answers to a repeated key that tell of another order, or surplus orders of a key",
          v->duplicated},
         {"phantom", "orders in the books that no answer acknowledged", v->phantom},
         {"undersold", "units left, though buyers were told sold-out", v->undersold},

@@ -45,7 +45,7 @@ static void loop_thread_on_wake(uv_async_t *handle) {
 /* What was put back needs nobody's attention; worker.c logs how much it was. */
 static void loop_thread_on_loss(void *ctx, const struct inventory_loss *loss) {
     static const char *const what[] = {[INVENTORY_LOST_ITEM] = "the item ",
-                                       [INVENTORY_LOST_MOVE] = "the restock or transfer ",
+                                       [INVENTORY_LOST_MOVE] = "the restock, transfer or return ",
                                        [INVENTORY_LOST_ORDER] = "the order ",
                                        [INVENTORY_LOST_TRANSACTION] = "the basket or transfer "};
     static const char *const became[] = {

@@ -118,7 +118,7 @@ static void log_credentials(const struct service *service) {
     if (!auth_has_buyer_keys(service->auth))
         log_info(
             "no --buyer-keys: whoever reaches http://%s%s%s is the shop: buys, reads and cancels for any "
-            "user, and confirms",
+            "user, and confirms and returns",
             config->listen, *config->operator_listen ? " or http://" : "", config->operator_listen);
 }
 
@@ -219,6 +219,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     raise_file_limit(&service.config);
+    log_credentials(&service); /* the background thread may read the files again as soon as it runs */
     if (!start_workers(&service, error, sizeof error)) {
         log_error("cannot start: %s", error);
         return EXIT_FAILURE;
@@ -227,7 +228,6 @@ int main(int argc, char **argv) {
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     log_start(&service.config);
-    log_credentials(&service);
     notify_systemd("READY=1");
 
     int signal_number = 0;

@@ -78,15 +78,18 @@ static enum inventory_status orders_judge(const struct step *step, const struct 
     return status == INVENTORY_OK && !done ? INVENTORY_REPLAYED : status;
 }
 
-/* Keeps a receipt of what the caller is told. Of a return only its note is kept, since the order's record
- * would bring back its units with it, and the note once more. */
+/* Keeps receipts of what the caller is told. */
 static void orders_keep(const struct step *step, const struct inventory_order *order,
-                        enum inventory_status status, const char *record) {
+                        enum inventory_status status) {
+    struct sale_keys keys;
     bool is_told = status == INVENTORY_OK || status == INVENTORY_REPLAYED;
+    if (step->step == INVENTORY_READ || (!is_told && !order->refund_due))
+        return;
+    sale_keys_make(&keys, step->item);
+    putback_keep_order(step->purchases, router_history(step->purchases->shared->store, keys.item), order,
+                       step->digest);
     if (step->step == INVENTORY_RETURN && is_told)
         putback_keep(step->purchases, RECEIPT_MOVE, step->item, step->key, step->note);
-    else if (step->step != INVENTORY_READ && order->returned == 0 && (is_told || order->refund_due))
-        putback_keep(step->purchases, RECEIPT_ORDER, step->item, step->digest, record);
 }
 
 static void orders_on_step(void *ctx, const struct redis_value *value) {
@@ -104,7 +107,7 @@ static void orders_on_step(void *ctx, const struct redis_value *value) {
                        : INVENTORY_UNAVAILABLE;
         found = found && status != INVENTORY_UNKNOWN_ORDER;
         if (found)
-            orders_keep(step, &order, status, record);
+            orders_keep(step, &order, status);
     }
     inventory_order_fn *fn = step->fn;
     void *fn_ctx = step->ctx;

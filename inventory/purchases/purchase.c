@@ -99,9 +99,7 @@ void purchase_found(struct inventory_purchase *purchase, const char *record, int
     } else if (order->quantity != purchase->quantity || strcmp(order->user, purchase->user) != 0) {
         purchase_finish(purchase, INVENTORY_KEY_REUSED);
     } else {
-        if (order->returned == 0) /* see orders_keep() */
-            putback_keep_in(purchase->purchases, purchase_history(purchase), RECEIPT_ORDER, purchase->item,
-                            purchase->digest, record);
+        putback_keep_order(purchase->purchases, purchase_history(purchase), order, purchase->digest);
         bool ours = sent_ms && order->created_ms >= sent_ms - CLOCKS_APART_MS;
         purchase_finish(purchase, ours ? INVENTORY_OK : INVENTORY_REPLAYED);
     }

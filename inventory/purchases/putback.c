@@ -53,6 +53,19 @@ void putback_keep(struct purchases *purchases, enum receipt_kind kind, const cha
     putback_keep_in(purchases, router_history(purchases->shared->store, key), kind, place, field, record);
 }
 
+void putback_keep_order(struct purchases *purchases, unsigned history, const struct inventory_order *order,
+                        const char *digest) {
+    struct inventory_order kept = *order;
+    char record[RECORD_SIZE];
+    if (kept.returned) { /* as it was before, or later: the version only must be lower than now */
+        kept.state = INVENTORY_STATE_CONFIRMED;
+        kept.returned = 0;
+        kept.version--;
+    }
+    record_print(record, &kept);
+    putback_keep_in(purchases, history, RECEIPT_ORDER, order->item, digest, record);
+}
+
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest) {
     struct receipts *receipts = &purchases->putback->receipts;

@@ -97,6 +97,10 @@ void putback_keep(struct purchases *purchases, enum receipt_kind kind, const cha
 /* The same in the history with this number. */
 void putback_keep_in(struct purchases *purchases, unsigned history, enum receipt_kind kind, const char *place,
                      const char *field, const char *record);
+/* The same for an order, without what was returned of it: of that only the notes of returns bring the units
+ * back. */
+void putback_keep_order(struct purchases *purchases, unsigned history, const struct inventory_order *order,
+                        const char *digest);
 /* The same for an order that was just made. */
 void putback_keep_new(struct purchases *purchases, unsigned history, const struct inventory_order *order,
                       const char *digest);

@@ -113,17 +113,25 @@ local function put_back_order()
   end
   if was == 'u' and not decided then return 'there' end -- its basket was undone, and the journal tells whether that was right
   if was and standing.quantity ~= order.quantity and not decided then return 'differs' end -- the key was used again while its order was lost
-  if was and standing.d and state == 'c' then return 'differs' end -- since then its refund was promised
-  if has > order.version or was == state and (has == order.version or not order.d) then return resolve('there') end
-  if was == 'r' or was and standing.r then return 'differs' end -- it was confirmed, and units of it were returned
+  local payments_differ = was and standing.p and order.p and standing.p ~= order.p
+  -- Where money is concerned, two things that were acknowledged and exclude each other are told, whatever their versions.
+  if was and standing.d and state == 'c' then return 'differs' end -- the refund was promised since
+  if was == 'c' and (state == 'x' or state == 'e') and (order.d or order.p) and not decided then return 'differs' end
+  if has > order.version then return resolve('there') end
+  if was == state and not payments_differ and (standing.p == order.p or not order.p) and (has == order.version or not order.d) then
+    return resolve('there')
+  end
+  if was == 'r' or was and standing.r or payments_differ then return 'differs' end
   local holds_itself = state == 'h' or state == 'p'
   if (holds_itself or state == 'b' and not decided) and order.expires ~= '0' and tonumber(order.expires) <= clock() - HOLD_GRACE_MS then
     if was or state == 'b' then return resolve('there') end
     state = 'e' -- with the same version, so that a confirm or cancel in time is newer
   end
   if has == order.version then
-    if was ~= 'e' or state ~= 'c' and state ~= 'x' and state ~= 'p' then return 'differs' end
-    order.version = order.version + 1 -- it was confirmed, cancelled or paid in time, and then taken for expired
+    local was_late = was == 'e' and (state == 'c' or state == 'x' or state == 'p') -- it was in time, and then taken for expired
+    local goes_on = was == 'p' and (state == 'c' or state == 'x')
+    if not was_late and not goes_on and was ~= state then return 'differs' end
+    order.version = order.version + 1
   end
   order.state = state
 

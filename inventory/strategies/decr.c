@@ -3,7 +3,7 @@
  * It never oversells, since the decrement is atomic. Two things are wrong with it. The debit and the order
  * are two steps, so a crash between them leaves units nowhere. And units that are about to be refunded are
  * missing meanwhile: somebody can be told "sold out" although units are left, even a buyer whose own key wins
- * them at that moment in another process. */
+ * them at that moment in another process; and a late confirm (settle.lua), which is final, can find none. */
 #include "inventory/strategies/strategies.h"
 
 /* Another attempt with the same key was faster: its order stands. */

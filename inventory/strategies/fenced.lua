@@ -27,8 +27,8 @@ if newest ~= token then call('SET', newest_token, token) end
 local now = clock()
 if what == 'read' then return {'read', call('HMGET', key, unpack(ARGV, 5)), item[6], now} end
 
--- Restocks and ending holds need no lock and may have added units since the read, so the write goes by what is there now. The fence ensures that no
--- units were debited since. That is checked all the same, since a lock server that failed over may give out one fence twice.
+-- Restocks, ending holds and late confirms need no lock and may have moved units since the read, so the write goes by what is there now. The fence
+-- ensures that no purchase came between. That is checked all the same, since a lock server that failed over may give out one fence twice.
 local quantity, record, expires = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local had = tonumber(item[6] or 0)
 local word = refusal(terms, now, item[AVAILABLE], quantity, had)

@@ -155,7 +155,19 @@ static void test_paid(void) {
                  {PAYING, REFUND, "back: e3", "available", 1},
                  {"", REFUND, "back: e3", "available", 1},
                  {"e2", REFUND, "back: e3", "available", 1},
-                 {"e3", REFUND, "there: e3", "available", 1},
+                 {"e3", REFUND, "back: e4", "available", 1}, /* the refund was promised */
+                 {"c2", "x3 d=1", "differs: c2", "sold", 0}, /* both were told */
+                 {"c2", "x3 p=pi", "differs: c2", "sold", 0},
+                 {"c2 p=pi", "c2 p=pi-2", "differs: c2", "sold", 0},
+                 {PAYING, "p2 p=pi-2", "differs: p2", "held", 0},
+                 {"c2", "c2 p=pi", "back: c3", "sold", 0}, /* its payment is known again */
+                 {"c2", "c3 p=pi", "back: c3", "sold", 0},
+                 {"c2 p=pi", "c2", "there: c2", "sold", 0},
+                 {PAYING, "c2 p=pi", "back: c3", "sold", 0},
+                 {PAYING, "c2", "back: c3", "sold", 0},
+                 {PAYING, "x2", "back: x3", "available", 1},
+                 {PAYING, "c2 p=pi-2", "differs: p2", "held", 0},
+                 {PAYING, "e2", "differs: p2", "held", 0},
                  {REFUND, "e2", "there: e3", "available", 1},
                  {REFUND, "c2", "differs: e3", "available", 1},
                  {REFUND, LATE, "differs: e3", "available", 1},
@@ -164,7 +176,7 @@ static void test_paid(void) {
                  {"h", LATE, "back: c4", "sold", 1},
                  {"e3", LATE, "back: c4", "sold", 1},
                  {LATE, LATE, "there: c4", "sold", 1},
-                 {"c2", LATE, "there: c2", "sold", 0}};
+                 {"c2", LATE, "back: c4", "sold", 1}};
     struct seller *seller = open_one();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         item_open(seller, harness_format("paid-%zu", i), STOCK, LIMIT);

@@ -119,6 +119,10 @@ static void test_payment(void) {
     struct inventory_order_call some = return_of(late, "r1", 1, true), rest = return_of(late, "r2", 2, false);
     CHECK_STATUS(step_of(seller, late, &some, &now), INVENTORY_OK);
     CHECK_STATUS(step_of(other, late, &rest, &now), INVENTORY_OK);
+    /* Whoever told of the order keeps it, but not what was returned: that is put back by its own notes. */
+    const struct receipt *kept = receipts_find(&seller->inventory->purchases->putback->receipts,
+                                               RECEIPT_ORDER, "seat", strchr(late, ':') + 1);
+    CHECK(kept && *receipt_record(kept) == 'c' && !strstr(receipt_record(kept), " r="));
     check_books(seller, &pair.master, "seat", 5, 2, 1);
 
     told_fail_over(&pair, seller, other);

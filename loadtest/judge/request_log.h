@@ -50,7 +50,7 @@ enum order_check {
  * consecutive, one for each line. */
 struct log_order {
     size_t id;        /* offset in ids */
-    uint64_t content; /* a hash of the answer: a repeated key must get the same */
+    uint64_t content; /* a hash of what does not change: a repeated key must get the same */
     uint64_t answered_ns;
     uint32_t line; /* index of its line */
     uint8_t part;  /* which line of the basket, from 0 */

@@ -76,15 +76,18 @@ static uint64_t content_of(const char *text) {
     return body.content;
 }
 
-/* The content is the members', not their sequence's. */
+/* The content is the members', not their sequence's, and not what may become of an order. */
 static void test_content(void) {
     static const char *const others[] = {"{\"order\":\"2\",\"quantity\":2,\"state\":\"held\"}",
                                          "{\"order\":\"1\",\"quantity\":\"2\",\"state\":\"held\"}",
-                                         "{\"order\":\"1\",\"quantity\":2,\"state\":\"confirmed\"}",
-                                         "{\"order\":\"1\",\"quantity\":2}",
-                                         "{\"order\":\"held\",\"quantity\":2,\"state\":\"1\"}"};
+                                         "{\"order\":\"1\",\"quantity\":2,\"user\":\"u\"}",
+                                         "{\"order\":\"1\"}", "{\"order\":\"held\",\"quantity\":2}"};
     uint64_t one = content_of("{\"order\":\"1\",\"quantity\":2,\"state\":\"held\"}");
     CHECK(content_of(" { \"state\" : \"held\",\n\"quantity\": 2 , \"order\":\"1\" } ") == one);
+    CHECK(content_of(
+              "{\"order\":\"1\",\"quantity\":2,\"state\":\"confirmed\",\"version\":2,\"expires_at\":\"x\","
+              "\"settled_at\":\"y\",\"payment\":\"p\",\"returned\":1,\"late\":true,\"refund_due\":true}") ==
+          one);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         CHECK(content_of(others[i]) != one);
     CHECK(content_of("{}") == 0);

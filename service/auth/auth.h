@@ -84,8 +84,9 @@ struct auth_view *auth_view_open(struct auth *auth);
 void auth_view_close(struct auth_view *view); /* NULL is fine */
 
 /* Fills in the caller by the value of its header Authorization; `header` NULL: it has none. Takes no lock,
- * unless a file has changed since the last call, and allocates nothing, unless the ticket is new to this
- * view. Returns NULL, or why these credentials are not good: a text that tells nothing of them. */
+ * unless a file has changed since the last call, and allocates nothing, unless it verifies a ticket: one
+ * that is new to this view, was displaced by another one, or lists many items. Returns NULL, or why these
+ * credentials are not good: a text that tells nothing of them. */
 const char *auth_identify(struct auth_view *view, const char *header, size_t length, struct caller *caller);
 
 #endif

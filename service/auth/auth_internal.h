@@ -20,6 +20,11 @@ struct credential_file {
     char *fields[CREDENTIAL_FIELDS]; /* without the blanks between them */
 };
 
+/* Reads a regular file of at most `max` bytes into `text`, which has one byte more, for a NUL. `forbidden`:
+ * what its mode must not allow. `seen` gets its state before that. Returns its length; -1 on failure, with
+ * the reason in `objection`. */
+ssize_t credential_file_read(const char *path, mode_t forbidden, char *text, size_t max, struct stat *seen,
+                             const char **objection);
 /* Reads the file, which only this user may be able to read. `seen` gets its state before that. False on
  * failure, with the reason in `error`. */
 bool credential_file_open(struct credential_file *file, const char *path, struct stat *seen, char *error,

@@ -12,15 +12,6 @@
 
 static const char blanks[] = " \t\r";
 
-/* Why a file must not be read; NULL: it may be. */
-static const char *file_objection(const struct stat *seen) {
-    if (!S_ISREG(seen->st_mode))
-        return "is no file";
-    if (seen->st_mode & (S_IRWXG | S_IRWXO))
-        return "others than its owner may use it: chmod 600";
-    return seen->st_size > CREDENTIAL_FILE_MAX ? "is larger than 262144 bytes" : NULL;
-}
-
 /* Reads up to `size` bytes; -1 on failure, with errno. */
 static ssize_t file_read_all(int fd, char *into, size_t size) {
     size_t length = 0;
@@ -37,36 +28,47 @@ static ssize_t file_read_all(int fd, char *into, size_t size) {
     return (ssize_t)length;
 }
 
-bool credential_file_open(struct credential_file *file, const char *path, struct stat *seen, char *error,
-                          size_t size) {
-    *file = (struct credential_file){.path = path};
-    const char *objection = NULL;
+ssize_t credential_file_read(const char *path, mode_t forbidden, char *text, size_t max, struct stat *seen,
+                             const char **objection) {
+    ssize_t length = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
-    if (fd < 0 || fstat(fd, seen) != 0) {
-        objection = strerror(errno);
-        goto fail;
+    if (fd < 0 || fstat(fd, seen) != 0)
+        *objection = strerror(errno);
+    else if (!S_ISREG(seen->st_mode))
+        *objection = "is no file";
+    else if (seen->st_mode & forbidden)
+        *objection = forbidden & S_IRGRP ? "others than its owner may use it: chmod 600"
+                                         : "others than its owner may write it: chmod go-w";
+    else if ((size_t)seen->st_size > max)
+        *objection = "is too large";
+    else if ((length = file_read_all(fd, text, max)) < 0)
+        *objection = strerror(errno);
+    else
+        text[length] = '\0';
+    if (length >= 0 && strlen(text) != (size_t)length) {
+        *objection = "is no text: it has a NUL";
+        length = -1;
     }
-    if ((objection = file_objection(seen)))
-        goto fail;
-    file->text = file->rest = malloc(CREDENTIAL_FILE_MAX + 1);
-    ssize_t got = file->text ? file_read_all(fd, file->text, CREDENTIAL_FILE_MAX) : -1;
-    if (got < 0) {
-        objection = strerror(errno);
-        goto fail;
-    }
-    file->length = (size_t)got;
-    file->text[got] = '\0';
-    if (strlen(file->text) != file->length) {
-        objection = "is no text: it has a NUL";
-        goto fail;
-    }
-    close(fd);
-    return true;
-fail:
-    snprintf(error, size, "%.300s: %s", path, objection);
-    credential_file_close(file);
     if (fd >= 0)
         close(fd);
+    return length;
+}
+
+bool credential_file_open(struct credential_file *file, const char *path, struct stat *seen, char *error,
+                          size_t size) {
+    const char *objection = "out of memory";
+    *file = (struct credential_file){.path = path};
+    file->text = file->rest = malloc(CREDENTIAL_FILE_MAX + 1);
+    ssize_t got = file->text ? credential_file_read(path, S_IRWXG | S_IRWXO, file->text, CREDENTIAL_FILE_MAX,
+                                                    seen, &objection)
+                             : -1;
+    if (got >= 0) {
+        file->length = (size_t)got;
+        return true;
+    }
+    snprintf(error, size, "%.300s: %s", path, objection);
+    file->length = file->text ? CREDENTIAL_FILE_MAX : 0;
+    credential_file_close(file);
     return false;
 }
 

@@ -84,14 +84,12 @@ static bool key_read_pem(const struct credential_file *file, struct ticket_key *
                          size_t size) {
     char path[PATH_SIZE], text[PEM_MAX];
     pem_path(path, file->path, file->fields[2]);
-    FILE *pem = fopen(path, "re");
-    if (!pem)
-        return credential_file_complain(file, error, size, "FILE.pem cannot be read: %s", strerror(errno));
-    size_t length = fread(text, 1, sizeof text - 1, pem);
-    text[length] = '\0';
-    fclose(pem);
-    const char *objection = pem_objection(text, key->algorithm);
-    if (objection)
+    struct stat seen;
+    const char *objection = NULL;
+    /* It is public, but whoever can write it can sign tickets for anybody. */
+    if (credential_file_read(path, S_IWGRP | S_IWOTH, text, sizeof text - 1, &seen, &objection) < 0)
+        return credential_file_complain(file, error, size, "FILE.pem: %s", objection);
+    if ((objection = pem_objection(text, key->algorithm)))
         return credential_file_complain(file, error, size, "FILE.pem %s", objection);
     key->key = (unsigned char *)strdup(text);
     key->length = (int)strlen(text);

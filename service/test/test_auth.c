@@ -196,7 +196,7 @@ static void files_that_are_refused(void) {
     const char *fifo = harness_format("%s/fifo", harness_dir());
     CHECK_INT(mkfifo(fifo, 0600), 0);
     check_unreadable(fifo, "is no file");
-    check_unreadable(login_write("large", harness_repeat('\n', CREDENTIAL_FILE_MAX + 1)), "larger");
+    check_unreadable(login_write("large", harness_repeat('\n', CREDENTIAL_FILE_MAX + 1)), "too large");
     FILE *file = fopen(path, "we");
     CHECK(file != NULL && fwrite("# a\0b\n", 1, 6, file) == 6 && fclose(file) == 0);
     CHECK_INT(chmod(path, 0600), 0);
@@ -228,7 +228,9 @@ static void bad_keys(void) {
         {"k HS256 AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB", "SECRET must be 32 to 512 bytes"},
         {LOGIN_KID " ES256 ec.pem", "another line has this KID"},
         {"k\x80 ES256 ec.pem", "KID must be 1 to 128 visible ASCII"},
-        {"k ES256 nothing.pem", "FILE.pem cannot be read: No such file"},
+        {"k ES256 nothing.pem", "FILE.pem: No such file"},
+        {"k ES256 fifo.pem", "FILE.pem: is no file"},
+        {"k ES256 open.pem", "FILE.pem: others than its owner may write it"},
         {"k ES256 rsa.pem", "no key of the curve P-256"},
         {"k ES256 p384.pem", "no key of the curve P-256"},
         {"k RS256 ec.pem", "no RSA key of 2048 bits or more"},
@@ -240,6 +242,8 @@ static void bad_keys(void) {
     login_make_keys("p384", "-algorithm EC -pkeyopt ec_paramgen_curve:P-384");
     login_make_keys("rsa1024", "-algorithm RSA -pkeyopt rsa_keygen_bits:1024");
     login_write("keys", "\n");
+    CHECK_INT(mkfifo(harness_format("%s/fifo.pem", harness_dir()), 0600), 0);
+    CHECK_INT(chmod(login_write("open.pem", login_read("ec.pem")), 0622), 0);
     const char *good = login_key_line(LOGIN_KID, LOGIN_SECRET);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_bad_file(harness_format("%s%s\n", good, rows[i].line), 2, rows[i].piece, AUTH_BUYER_KEYS);

@@ -345,12 +345,11 @@ static const char *forged(const char *user) {
                       harness_format("{\"sub\":\"%s\"}", user));
 }
 
-/* Each buyer has a rate of his own, and keeps it whatever the others do; who has no good ticket shares the
- * address's, whatever name he gives. */
-static void rates_of_buyers(void) {
-    enum { PER_BUYER = 20, PER_ADDRESS = 60 };
-    struct proc haproxy;
-    int port = harness_free_port(), refused = 0;
+enum { PER_BUYER = 20, PER_ADDRESS = 60 };
+
+/* Starts HAProxy with this key of tickets; returns the port of buyers. */
+static int start_without_instances(struct proc *haproxy, const char *key) {
+    int port = harness_free_port();
     const char *env[] = {harness_format("SECKILL_PUBLIC=127.0.0.1:%d", port),
                          harness_format("SECKILL_OPERATOR=127.0.0.1:%d", harness_free_port()),
                          harness_format("SECKILL_1=127.0.0.1:%d", harness_free_port()),
@@ -362,11 +361,50 @@ static void rates_of_buyers(void) {
                          harness_format("SECKILL_PER_BUYER=%d", PER_BUYER),
                          harness_format("SECKILL_PER_ADDRESS=%d", PER_ADDRESS),
                          "SECKILL_TICKET_ALG=HS256",
-                         harness_format("SECKILL_TICKET_KEY=%s", LOGIN_SECRET),
+                         harness_format("SECKILL_TICKET_KEY=%s", key),
                          NULL};
-    proc_spawn(&haproxy, (const char *const[]){"haproxy", "-f", "deploy/haproxy.cfg", NULL}, env,
-               harness_format("%s/rates.log", harness_dir()));
+    proc_spawn(haproxy, (const char *const[]){"haproxy", "-f", "deploy/haproxy.cfg", NULL}, env,
+               harness_format("%s/haproxy-%d.log", harness_dir(), port));
     CHECK(harness_wait(answers, &port, 20000));
+    return port;
+}
+
+/* What needs no token is refused by HAProxy itself, in case an instance serves everything at its only port.
+ */
+static void what_needs_no_token(void) {
+    static const char *const calls[] = {"POST /v1/orders/phone:x/confirm",
+                                        "POST /v1/orders/phone:x/payment",
+                                        "POST /v1/orders/phone:x/return",
+                                        "POST /v1/orders/phone:x/%72eturn",
+                                        "POST /v1/baskets/x/confirm",
+                                        "GET /metrics",
+                                        "GET /readyz",
+                                        "GET /livez"};
+    struct proc haproxy;
+    int port = start_without_instances(&haproxy, LOGIN_SECRET);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const char *path = strchr(calls[i], ' ') + 1;
+        const char *method = harness_format("%.*s", (int)(path - 1 - calls[i]), calls[i]);
+        CHECK_INT(web_call(port, method, path, NULL, NULL, NULL), 404);
+    }
+    CHECK_INT(web_call(port, "POST", "/v1/orders/phone:x/cancel", NULL, NULL, NULL), 503);
+}
+
+/* An empty key is none: with it anybody could sign. */
+static void an_empty_key(void) {
+    struct proc haproxy;
+    int port = start_without_instances(&haproxy, ""), refused = 0;
+    for (int i = 0; i < 2 * PER_ADDRESS; i++)
+        refused += ask_with(port, login_forge("{\"alg\":\"HS256\"}", harness_format("{\"sub\":\"u%d\"}", i),
+                                              "", 0)) == 429;
+    CHECK(refused >= PER_ADDRESS);
+}
+
+/* Each buyer has a rate of his own, and keeps it whatever the others do; who has no good ticket shares the
+ * address's, whatever name he gives. */
+static void rates_of_buyers(void) {
+    struct proc haproxy;
+    int port = start_without_instances(&haproxy, LOGIN_SECRET), refused = 0;
     /* A cheater with a new name each time, and as a victim. */
     for (int i = 0; i < 2 * PER_ADDRESS; i++)
         refused += ask_with(port, forged(i % 2 ? "ann" : harness_format("u%d", i))) == 429;
@@ -385,7 +423,9 @@ int main(int argc, char **argv) {
     harness_run("instances are ended, killed, and started at once after a failover", restarts);
     harness_run("a lost answer, and a lost audit", a_lost_answer);
     harness_run("its own answers", its_own_answers);
+    harness_run("what needs no token", what_needs_no_token);
     harness_run("rates of buyers", rates_of_buyers);
+    harness_run("an empty key of tickets", an_empty_key);
     if (*harness_dir()) {
         redis_start(&redis, NULL);
         open_site(&site, redis.port, false, MANY, "10000");

@@ -4,7 +4,8 @@
  * each other: two units are sold, one is taken. The work delay makes the gap as wide as a payment call would.
  * Under a lock that holds for all sellers this is right. If the lock gave a fence, fenced.lua reads and
  * writes, and a holder that a newer one has overtaken writes nothing. If the lock gave only an epoch,
- * fenced.lua reads.
+ * fenced.lua reads. A late confirm (settle.lua) takes no lock: without a fence it can come between a read and
+ * its write, and its units are sold twice.
  *
  * The work delay is also that of naive baskets. */
 #include <string.h>
