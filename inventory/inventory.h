@@ -39,7 +39,7 @@ enum {
  * these: UNKNOWN_ITEM, NOT_STARTED, ENDED, SOLD_OUT, LIMIT. */
 enum inventory_status {
     INVENTORY_OK,
-    INVENTORY_REPLAYED,    /* done before, by the same key: this is the first answer */
+    INVENTORY_REPLAYED,    /* done before, by the same key: this is what was done, as it is now */
     INVENTORY_SOLD_OUT,    /* fewer units are left than wanted */
     INVENTORY_LIMIT,       /* the user would have more than the item allows */
     INVENTORY_NOT_STARTED, /* before the sale's start */
