@@ -106,14 +106,14 @@ static void log_start(const struct config *config) {
                  config->operator_listen);
 }
 
+enum { CREDENTIALS_SIZE = 600 };
+
 /* What was read of each file, and who needs no credentials. */
-static void log_credentials(const struct service *service) {
+static void log_credentials(const struct service *service, char said[AUTH_SOURCES][CREDENTIALS_SIZE]) {
     const struct config *config = &service->config;
-    char said[600];
     for (enum auth_source source = 0; source < AUTH_SOURCES; source++) {
-        auth_describe(service->auth, source, said, sizeof said);
-        if (*said)
-            log_info("%s", said);
+        if (*said[source])
+            log_info("%s", said[source]);
     }
     if (!auth_has_buyer_keys(service->auth))
         log_info(
@@ -219,7 +219,10 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     raise_file_limit(&service.config);
-    log_credentials(&service); /* the background thread may read the files again as soon as it runs */
+    /* Before there are threads: the background thread may read the files again as soon as it runs. */
+    char credentials[AUTH_SOURCES][CREDENTIALS_SIZE];
+    for (enum auth_source source = 0; source < AUTH_SOURCES; source++)
+        auth_describe(service.auth, source, credentials[source], CREDENTIALS_SIZE);
     if (!start_workers(&service, error, sizeof error)) {
         log_error("cannot start: %s", error);
         return EXIT_FAILURE;
@@ -228,6 +231,7 @@ int main(int argc, char **argv) {
         admin_token_keep(service.config.admin_token, service.config.listen);
     sodium_memzero(service.config.admin_token, sizeof service.config.admin_token);
     log_start(&service.config);
+    log_credentials(&service, credentials);
     notify_systemd("READY=1");
 
     int signal_number = 0;
