@@ -52,6 +52,17 @@ static void codec_refuse_text(const json_error_t *at, struct codec_error *error)
 
 enum kind { NAME, USER, PAYMENT, INTEGER, FLAG, INSTANT, STRATEGY, URL, LINES };
 
+/* What a text of this kind may be. */
+static const struct {
+    bool (*is_valid)(const char *text, size_t length);
+    int most;
+    const char *of;
+} words[] = {
+    [NAME] = {inventory_name_valid, INVENTORY_NAME_MAX, "of A-Z a-z 0-9 . _ -"},
+    [USER] = {inventory_user_valid, INVENTORY_USER_MAX, "of A-Z a-z 0-9 . _ - @ : | + = ~"},
+    [PAYMENT] = {inventory_payment_valid, INVENTORY_PAYMENT_MAX, "visible ASCII characters"},
+};
+
 struct field {
     const char *name;
     size_t offset;
@@ -84,21 +95,11 @@ static bool codec_read_field(json_t *value, const struct field *field, void *int
     int64_t number;
     switch (field->kind) {
     case NAME:
-        if (!text || !inventory_name_valid(text, length))
-            return codec_refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ -",
-                                INVENTORY_NAME_MAX);
-        memcpy(at, text, length + 1);
-        return true;
     case USER:
-        if (!text || !inventory_user_valid(text, length))
-            return codec_refuse(error, field->name, "must be 1 to %d of A-Z a-z 0-9 . _ - @ : | + = ~",
-                                INVENTORY_USER_MAX);
-        memcpy(at, text, length + 1);
-        return true;
     case PAYMENT:
-        if (!text || !inventory_payment_valid(text, length))
-            return codec_refuse(error, field->name, "must be 1 to %d visible ASCII characters",
-                                INVENTORY_PAYMENT_MAX);
+        if (!text || !words[field->kind].is_valid(text, length))
+            return codec_refuse(error, field->name, "must be 1 to %d %s", words[field->kind].most,
+                                words[field->kind].of);
         memcpy(at, text, length + 1);
         return true;
     case FLAG:
