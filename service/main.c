@@ -178,6 +178,20 @@ static sigset_t block_signals(void) {
     return ends;
 }
 
+/* Waits for a signal that ends the service, and lets the requests in flight end. */
+static void serve_until_signal(struct service *service, const sigset_t *ends) {
+    int signal_number = 0;
+    sigwait(ends, &signal_number);
+    log_info("%s: draining", strsignal(signal_number));
+    notify_systemd("STOPPING=1");
+    atomic_store(&service->draining, true);
+    for (int i = 0; i <= service->config.workers; i++)
+        loop_thread_drain(service_thread(service, i));
+    pthread_sigmask(SIG_UNBLOCK, ends, NULL); /* a second signal ends the process at once */
+    for (int i = 0; i <= service->config.workers; i++)
+        loop_thread_join(service_thread(service, i));
+}
+
 int main(int argc, char **argv) {
     static struct service service;
     char error[512];
@@ -233,17 +247,7 @@ int main(int argc, char **argv) {
     log_start(&service.config);
     log_credentials(&service, credentials);
     notify_systemd("READY=1");
-
-    int signal_number = 0;
-    sigwait(&ends, &signal_number);
-    log_info("%s: draining", strsignal(signal_number));
-    notify_systemd("STOPPING=1");
-    atomic_store(&service.draining, true);
-    for (int i = 0; i <= service.config.workers; i++)
-        loop_thread_drain(service_thread(&service, i));
-    pthread_sigmask(SIG_UNBLOCK, &ends, NULL); /* a second signal ends the process at once */
-    for (int i = 0; i <= service.config.workers; i++)
-        loop_thread_join(service_thread(&service, i));
+    serve_until_signal(&service, &ends);
     pool_close(service.pool);
     lock_switch_close(service.lock_switch);
     for (int i = 0; i < service.config.workers; i++)
